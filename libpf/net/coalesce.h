@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "protocol/net.h"
 
 /* The first post of each COALESCE_MOST goes at once. */
@@ -125,6 +126,7 @@ static inline enum coalesce_when coalesce_post(struct coalesce *coalesce, uint64
 /* A poll keeps acknowledgements back. Permitted only while coalesce_trusts(). */
 static inline void coalesce_keep(struct coalesce *coalesce)
 {
+	assert_that(coalesce_trusts(coalesce));
 	coalesce->waits = true;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/probe.h"
@@ -123,6 +124,7 @@ static int net_memory_resolve(struct net_memory *memory, const struct net_wait *
 	uint64_t length = wait->length;
 	struct net_resolution *resolved;
 
+	assert_that(wait->length);
 	/* Wait until there is memory: its lack is no fault of the application. */
 	resolved = allocate_or_wait(sizeof(*resolved));
 	if (window && wait->end > wait->address + wait->length) {
@@ -355,6 +357,7 @@ static unsigned net_memory_place_many(void *user, const struct net_piece *pieces
 	struct net_memory *memory = user;
 	size_t written;
 
+	assert_that(count <= NET_PIECES_MOST);
 	for (i = 0; i < count; i++) {
 		from_count = vectors_extend(from, from_count, (uintptr_t)pieces[i].bytes,
 					    pieces[i].length);

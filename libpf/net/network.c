@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "common/context.h"
 
@@ -87,6 +88,8 @@ static bool network_accept(void *user, struct net_association *association,
 {
 	struct network *network = user;
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	return net_process_accept(&network->processes, association, id, info, length, peer);
 }
 
@@ -95,6 +98,7 @@ static size_t network_packet_most(void *user, const struct net_endpoint *to)
 	struct network *network = user;
 	struct endpoint endpoint;
 
+	assert_locked(&network->lock, true);
 	memcpy(&endpoint, to, sizeof(endpoint));
 	return endpoint.socket < network->count ?
 		       socket_packet_most(&network->interfaces[endpoint.socket]) :
@@ -139,6 +143,7 @@ static const char *network_open_sockets(struct network *network, const struct in
 	unsigned i;
 	int status;
 
+	assert_progress(network->context);
 	/*
 	 * A random first port: the last packets to an ended process should not reach the next
 	 * process.
@@ -190,6 +195,7 @@ static int network_create_core(struct network *network)
 	};
 	struct net_options net;
 
+	assert_progress(network->context);
 	net_options_init(&net);
 	memcpy(net.id, network->context->address.id, sizeof(net.id));
 	memcpy(net.key, network->context->address.key, sizeof(net.key));
@@ -229,6 +235,7 @@ static void network_destroy(struct network *network)
 {
 	unsigned i;
 
+	assert_progress(network->context);
 	if (network->core)
 		net_destroy(network->core);
 	net_processes_destroy(&network->processes);
@@ -305,6 +312,7 @@ static bool network_listen(struct network *network, bool watched)
 	bool done = true;
 	unsigned i;
 
+	assert_locked(&network->attending, true);
 	for (i = 0; i < network_sockets(network); i++) {
 		if (network->sockets[i].fd >= 0 &&
 		    epoll_ctl(network->readable, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
@@ -319,6 +327,7 @@ bool network_attend(struct network *network)
 	uint64_t time = network_now();
 	bool attended;
 
+	assert_service(&network->context->service);
 	pthread_mutex_lock(&network->attending);
 	attended = atomic_load_explicit(&network->attended, memory_order_relaxed);
 	if (!attended && !network_listen(network, true)) {
@@ -345,6 +354,7 @@ void network_renew_grace(struct network *network, uint64_t time, const uint64_t 
 	struct grace *grace = &network->grace;
 	uint64_t left;
 
+	assert_service(&network->context->service);
 	pthread_mutex_lock(&network->attending);
 	/* The application may have begun another period meanwhile. */
 	if (grace_runs(grace, time, &left) && !left) {
@@ -425,6 +435,8 @@ static void network_take_complaints(struct network *network, struct socket *sock
 {
 	struct socket_complaint complaint;
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	while (socket_complaint(socket, &complaint)) {
 		if (complaint.refused)
 			net_refused(network->core, &complaint.to, complaint.refusal);
@@ -471,6 +483,8 @@ static void network_note_sender(struct network *network, struct socket *socket,
 {
 	struct socket *second = &network->sockets[network->count + socket->number];
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	if (memcmp(&socket->from, from, sizeof(*from))) {
 		socket->from = *from;
 		socket->from_count = 0;
@@ -490,6 +504,8 @@ static void network_note_sender(struct network *network, struct socket *socket,
  */
 static void network_note_late(struct network *network, unsigned count, uint64_t wanted)
 {
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	network->late += count;
 	if (net_statistics(network->core)->wanted != wanted || network->late >= PACKETS_MANY)
 		network->grace.needed = true;
@@ -504,6 +520,8 @@ static unsigned network_receive(struct network *network, struct socket *socket)
 	uint32_t header = 0, waited;
 	int count;
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	for (calls = 0; calls < RECEIVES_MOST; calls++) {
 		predicted = net_foresees(network->core) ?
 				    net_predict(network->core, network_now(), places,
@@ -572,6 +590,7 @@ static bool network_shorten(struct network *network, const struct net_batch *bat
 	struct interface *interface = &network->interfaces[batch_interface(batch)];
 	size_t most;
 
+	assert_locked(&network->lock, true);
 	interface->mtu = interface_mtu(interface);
 	/*
 	 * A lost probe is an answered probe. A packet of the least length should fit every path,
@@ -598,6 +617,8 @@ static unsigned network_send_batches(struct network *network, unsigned count, bo
 	enum socket_sent stopped;
 	unsigned at = 0, returned = 0, length, sent;
 
+	assert_locked(&network->lock, true);
+	assert_that(count <= SEND_BATCHES);
 	while (at < count) {
 		struct socket *socket = batch_socket(network, &network->batches[at]);
 
@@ -632,6 +653,7 @@ static unsigned network_transmit(struct network *network, uint64_t time)
 	unsigned count, most, returned, barren = 0, total = 0;
 	bool full = false;
 
+	assert_locked(&network->lock, true);
 	atomic_store_explicit(&network->posted, false, memory_order_relaxed);
 	/*
 	 * The first batch goes at once. The core is asked for more batches while the first is under
@@ -668,6 +690,7 @@ static void network_add_counts(struct network *network)
 	uint64_t dropped = 0;
 	unsigned i;
 
+	assert_locked(&network->lock, true);
 	statistic_add_growth(to, PF_STAT_NET_SENT, statistics->packets_sent, before->packets_sent);
 	statistic_add_growth(to, PF_STAT_NET_RECEIVED, statistics->packets_received,
 			     before->packets_received);
@@ -699,6 +722,8 @@ static unsigned network_advance(struct network *network)
 	uint64_t time = network_now();
 	unsigned sent;
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	atomic_store_explicit(&network->behind, false, memory_order_relaxed);
 	if (net_deadline(network->core) <= time)
 		net_advance(network->core, time);
@@ -717,6 +742,8 @@ static bool network_put_off(struct network *network, uint64_t told)
 {
 	bool attended = atomic_load_explicit(&network->attended, memory_order_relaxed);
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	if (network->processes.told == told)
 		return false;
 	if (attended || net_owes(network->core)) {
@@ -735,6 +762,10 @@ static unsigned network_drive(struct network *network, unsigned rounds)
 	unsigned total = 0, received, resolved, i;
 	uint64_t told = network->processes.told;
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
+	assert_that(rounds);
+	assert_that(network->calling == network->memory.progress);
 	network->receiver->late = !network->calling || network->rare;
 	network->late = 0;
 	if (atomic_load_explicit(&network->behind, memory_order_relaxed))
@@ -768,6 +799,7 @@ static uint64_t network_deadline(const struct network *network)
 {
 	uint64_t due = net_exact_deadline(network->core), retry;
 
+	assert_locked(&network->lock, true);
 	if (!network->held)
 		return due;
 	retry = network_now() + NETWORK_RETRY;
@@ -789,6 +821,7 @@ static int thread_id(void)
  */
 static void network_look_at(struct network *network, uint64_t time)
 {
+	assert_locked(&network->lock, true);
 	/*
 	 * A look a little early costs less than a system call for each move of the deadline. The
 	 * service thread knows of an unchanged deadline in the past, and tries again without help.
@@ -809,6 +842,7 @@ static void network_look_when_due(struct network *network)
 {
 	uint64_t due = network_deadline(network);
 
+	assert_locked(&network->lock, true);
 	if (due == NET_NEVER)
 		return;
 	/*
@@ -835,6 +869,7 @@ static void network_give_grace(struct network *network)
 		     atomic_load_explicit(&network->posted, memory_order_relaxed);
 	uint64_t time;
 
+	assert_locked(&network->lock, true);
 	if (!grace_needed(&network->grace, waits))
 		return;
 	time = network_now();
@@ -853,6 +888,8 @@ static void network_take_back(struct network *network)
 {
 	uint64_t time = network_now();
 
+	assert_progress(network->context);
+	assert_locked(&network->lock, true);
 	pthread_mutex_lock(&network->attending);
 	if (atomic_load_explicit(&network->attended, memory_order_relaxed)) {
 		atomic_store_explicit(&network->attended, false, memory_order_seq_cst);
@@ -872,6 +909,8 @@ static void driving_stop(struct network *network)
 {
 	const uint64_t one = 1;
 
+	assert_locked(&network->lock, true);
+	assert_driving(network);
 	for (;;) {
 		if (atomic_load_explicit(&network->attended, memory_order_relaxed))
 			network_look_when_due(network);
@@ -910,6 +949,8 @@ static bool network_looked_just_now(const struct network *network, uint64_t time
  */
 static bool network_is_returning(struct network *network, uint64_t time)
 {
+	assert_locked(&network->lock, true);
+	assert_progress(network->context);
 	return atomic_load_explicit(&network->attended, memory_order_relaxed) &&
 	       !atomic_load_explicit(&network->sleeps, memory_order_relaxed) &&
 	       time - grace_read(&network->woke) >= GRACE_LEAST;
@@ -921,6 +962,7 @@ int network_poll_sockets(struct network *network)
 	uint64_t time = network_now(), between;
 	int total;
 
+	assert_progress(network->context);
 	if (network_looked_just_now(network, time) && !network_waits(network))
 		return 0;
 	if (!driving_start(network)) {
@@ -980,6 +1022,7 @@ int network_poll_sockets(struct network *network)
 /* Under the lock: note whether there is something for progress alone to do. */
 static void network_note_untold(struct network *network)
 {
+	assert_locked(&network->lock, true);
 	if (net_has_events(network->core) || network->memory.deferred ||
 	    network->processes.met != network->processes.list)
 		atomic_store_explicit(&network->untold, true, memory_order_relaxed);
@@ -1001,6 +1044,7 @@ bool network_serve(struct network *network, bool tell, uint64_t *again)
 	bool blocked;
 	unsigned i;
 
+	assert_service(&network->context->service);
 	if (!driving_start(network)) {
 		if (!tell)
 			return false;
@@ -1043,6 +1087,7 @@ bool network_serve(struct network *network, bool tell, uint64_t *again)
 
 static enum coalesce_origin network_post_origin(const struct network *network, bool message)
 {
+	assert_locked(&network->lock, true);
 	if (atomic_load_explicit(&network->attended, memory_order_seq_cst))
 		return COALESCE_UNPOLLED;
 	if (message && atomic_load_explicit(&network->caller, memory_order_relaxed) == thread_id())
@@ -1056,6 +1101,7 @@ void network_post(struct network *network, bool message, size_t length)
 	enum coalesce_when when;
 	uint64_t time = network_now();
 
+	assert_locked(&network->lock, true);
 	/* A late poll on a shared processor may have waited for the processor: judge nothing. */
 	if (!context_is_sleepy(network->context))
 		coalesce_judge(&network->coalesce, time);
@@ -1148,6 +1194,7 @@ void network_linger(struct network *network)
 	uint64_t end = network_now() + LINGER, least = UINT64_MAX, messages, due;
 	bool busy = true;
 
+	assert_progress(network->context);
 	while (busy && network_now() < end) {
 		if (!driving_start(network)) {
 			sched_yield();
@@ -1176,6 +1223,7 @@ static void network_say_goodbye(struct network *network)
 	const struct timespec pause = { .tv_nsec = NETWORK_RETRY };
 	uint64_t end = network_now() + GOODBYES;
 
+	assert_locked(&network->lock, true);
 	net_close_all(network->core);
 	network_transmit(network, network_now());
 	while (network->held && network_now() < end) {

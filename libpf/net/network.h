@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/check.h"
 #include "coalesce.h"
 #include "grace.h"
 #include "process.h"
@@ -105,6 +106,10 @@ bool network_wait(struct network *network, struct network_waiter *waiter);
 /* After the service thread has ended: say goodbye to all peers, and free everything. */
 void network_close(struct network *network);
 
+/* A thread drives, hence this thread if it holds the lock outside callbacks. */
+#define assert_driving(network)                                                                    \
+	assert_that(atomic_load_explicit(&(network)->driving, memory_order_relaxed))
+
 static inline unsigned network_sockets(const struct network *network)
 {
 	return 2 * network->count;
@@ -122,6 +127,7 @@ void network_sleeps(struct network *network, bool sleeps);
 /* Progress: drive, and call the application. Return the number of events and packets. */
 static inline int network_poll(struct network *network)
 {
+	assert_progress(network->context);
 	return atomic_load_explicit(&network->processes.active, memory_order_relaxed) ?
 		       network_poll_sockets(network) :
 		       0;
@@ -165,6 +171,7 @@ void network_count(struct network *network);
 /* Progress, before a sleep: is there anything to send, or to tell to the application? */
 static inline bool network_waits(struct network *network)
 {
+	assert_progress(network->context);
 	return atomic_load_explicit(&network->posted, memory_order_relaxed) ||
 	       atomic_load_explicit(&network->behind, memory_order_relaxed) ||
 	       atomic_load_explicit(&network->untold, memory_order_relaxed);
@@ -182,6 +189,7 @@ static inline bool network_trylock(struct network *network)
 
 static inline void network_unlock(struct network *network)
 {
+	assert_locked(&network->lock, true);
 	pthread_mutex_unlock(&network->lock);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/probe.h"
 #include "common/context.h"
 
@@ -59,6 +60,7 @@ static void offload_finish(struct offload *offload, int status, uint64_t value)
 {
 	pf_context *context = offload->operation.peer->context;
 
+	assert_progress(context);
 	offload->operation.completion.status = status;
 	offload->operation.completion.value = value;
 	operation_finish(&context->operations, &offload->operation);
@@ -71,6 +73,7 @@ static void offload_moved(struct offload *offload)
 	pf_peer *peer = offload->operation.peer;
 	pf_context *context = peer->context;
 
+	assert_progress(context);
 	statistic_add(&context->statistics, PF_STAT_DEVICE_BYTES, submission->length);
 	record_moved(context->trace, offload->started, &offload->operation,
 		     submission->op == EXANEST_OP_PUT, submission->local, submission->remote,
@@ -89,6 +92,7 @@ static void offload_request_done(struct device_request *request,
 	bool atomic = offload->operation.kind == OPERATION_ATOMIC;
 	int status;
 
+	assert_progress(offload->operation.peer->context);
 	switch (completion->status) {
 	case 0:
 		if (!atomic)
@@ -137,6 +141,7 @@ static bool offload_submit(struct offloads *offloads, struct offload *offload)
 {
 	static const struct exanest_completion lost = { .status = -EHOSTUNREACH };
 
+	assert_progress(offload->operation.peer->context);
 	offload->request.done = offload_request_done;
 	offload->started = trace_time(offload->operation.peer->context->trace);
 	if (device_submit(offloads->device, &offload->request, &offload->submission))

@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/probe.h"
 #include "common/refused.h"
 #include "network.h"
@@ -39,6 +40,7 @@ static struct net_process *net_process_open(const pf_peer *peer, int *status)
 	struct net_process *process;
 	unsigned count, i;
 
+	assert_locked(&network->lock, true);
 	count = net_process_paths(&network->processes, peer->address, paths);
 	if (!count) {
 		*status = PF_ERR_UNREACHABLE;
@@ -71,6 +73,7 @@ static struct net_association *net_peer_association(pf_peer *peer, int *status)
 {
 	struct net_process *process = net_peer(peer)->process;
 
+	assert_locked(&peer->context->network->lock, true);
 	*status = PF_ERR_MEMORY;
 	if (peer_state(peer) == PEER_GONE) {
 		*status = peer->gone_status;
@@ -98,6 +101,7 @@ static int net_peer_begin_contact(struct network *network, pf_peer *peer, bool w
 	struct net_process *process;
 	int status;
 
+	assert_locked(&network->lock, true);
 	association = net_peer_association(peer, &status);
 	if (!association)
 		return status;
@@ -159,6 +163,7 @@ static void network_posted(struct network *network, bool message, size_t length)
 {
 	pf_context *context = network->context;
 
+	assert_locked(&network->lock, true);
 	network_post(network, message, length);
 	/* The next poll sends coalesced posts: wake progress, like host_post. */
 	if (context->posts_wake)
@@ -276,6 +281,7 @@ static int offload_start(pf_peer *peer, enum operation_kind kind, pf_complete_fn
  */
 static int operation_finish_post(struct network *network, struct operation *operation, int status)
 {
+	assert_locked(&network->lock, true);
 	if (status == PF_OK) {
 		network_posted(network, false, 0);
 		return PF_OK;
@@ -296,6 +302,7 @@ static int offload_post_packets(struct offload *offload)
 	struct net_association *association;
 	int status;
 
+	assert_locked(&offload->operation.peer->context->network->lock, true);
 	association = net_peer_association(operation->peer, &status);
 	if (!association)
 		return status;
@@ -319,6 +326,7 @@ static uint64_t net_peer_engine(pf_peer *peer, int *status)
 	pf_context *context = peer->context;
 	struct net_process *process;
 
+	assert_locked(&context->network->lock, true);
 	if (!net_peer_association(peer, status))
 		return 0;
 	*status = PF_OK;
@@ -333,6 +341,7 @@ static int offload_post_again(struct offload *offload, bool lost)
 	struct network *network = peer->context->network;
 	int status;
 
+	assert_progress(network->context);
 	network_lock(network);
 	if (lost && net_peer(peer)->process)
 		net_process_lose_engine(net_peer(peer)->process);
@@ -349,6 +358,7 @@ static int offload_give(struct network *network, struct offload *offload)
 {
 	pf_context *context = network->context;
 
+	assert_locked(&network->lock, true);
 	network_unlock(network);
 	offload->again = offload_post_again;
 	offload_post(&network->offloads, offload);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 #include "base/clock.h"
 
 /*
@@ -177,6 +178,7 @@ struct net_process *net_process_of_id(const struct net_processes *processes,
 {
 	struct net_process *process = processes->list;
 
+	assert_locked(processes->lock, true);
 	while (process && memcmp(net_association_id(process->association), id, NET_ID_BYTES) != 0)
 		process = process->next;
 	return process;
@@ -185,6 +187,7 @@ struct net_process *net_process_of_id(const struct net_processes *processes,
 void net_process_add(struct net_processes *processes, struct net_process *process,
 		     struct net_association *association)
 {
+	assert_locked(processes->lock, true);
 	process->association = association;
 	process->next = processes->list;
 	processes->list = process;
@@ -199,6 +202,7 @@ bool net_process_accept(struct net_processes *processes, struct net_association 
 	struct address address;
 	struct net_process *process;
 
+	assert_locked(processes->lock, true);
 	/* The address must have the id claimed by the caller. Neither is proved (doc/wire.md). */
 	if (address_parse(&address, info, length) != PF_OK ||
 	    memcmp(address.id, id, sizeof(address.id)) != 0)
@@ -281,6 +285,7 @@ static void net_process_describe(const struct net_processes *processes,
 	struct net_endpoint to;
 	unsigned i;
 
+	assert_locked(processes->lock, true);
 	for (i = 0; i < NET_PATHS_MOST && used < DESCRIPTION; i++) {
 		if (!net_path_endpoint(association, i, &to))
 			continue;
@@ -317,6 +322,7 @@ const struct net_process *net_process_silent_neighbour(const struct net_processe
 {
 	const struct net_process *other;
 
+	assert_locked(processes->lock, true);
 	for (other = processes->list; other; other = other->next) {
 		if (other != process && net_is_silent(other->association) &&
 		    net_process_shares_host(other, process))
@@ -342,6 +348,7 @@ void net_process_explain(struct net_processes *processes, struct net_process *pr
 	char *copy;
 	int status = net_association_status(process->association, &why);
 
+	assert_locked(processes->lock, true);
 	if (!why || process->explained)
 		return;
 	if (status == PF_OK)
@@ -367,6 +374,7 @@ static void net_processes_lock(struct net_processes *processes)
 
 static void net_processes_unlock(struct net_processes *processes)
 {
+	assert_locked(processes->lock, true);
 	pthread_mutex_unlock(processes->lock);
 }
 
@@ -377,6 +385,7 @@ static pf_peer *net_process_peer(struct net_processes *processes, struct net_pro
 	unsigned tries = 0;
 	pf_peer *peer;
 
+	assert_progress(processes->context);
 	net_processes_lock(processes);
 	peer = process->peer;
 	net_processes_unlock(processes);
@@ -398,6 +407,9 @@ static void net_process_tell_message(struct net_processes *processes, const stru
 	pf_context *context = processes->context;
 	pf_peer *peer = process->peer;
 
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
+	assert_that(event->kind == NET_MESSAGE);
 	net_processes_unlock(processes);
 	if (__builtin_expect(!peer, 0))
 		peer = net_process_peer(processes, process);
@@ -417,6 +429,8 @@ static void net_process_tell_completion(struct net_processes *processes,
 {
 	struct operation *operation = event->arg;
 
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
 	/* After a failure of the peer: the application may ask for the reason before NET_GONE. */
 	if (event->completion.status != PF_OK && peer_is_net(operation->peer) &&
 	    net_peer(operation->peer)->process)
@@ -439,6 +453,8 @@ static void net_process_tell_gone(struct net_processes *processes, const struct 
 	bool known = process->contacting && status == PF_ERR_UNREACHABLE;
 	pf_peer *peer;
 
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
 	net_process_explain(processes, process);
 	net_processes_unlock(processes);
 	peer = net_process_peer(processes, process);
@@ -456,6 +472,7 @@ static bool net_process_host_is_known(const struct net_processes *processes,
 {
 	const struct net_process *other;
 
+	assert_locked(processes->lock, true);
 	for (other = processes->list; other; other = other->next) {
 		if ((other->warned || other->contacting) && net_is_silent(other->association) &&
 		    (other == process || net_process_shares_host(other, process)))
@@ -473,6 +490,8 @@ static void net_process_tell_unanswered(struct net_processes *processes,
 	char text[DESCRIPTION], lead[64];
 	pf_peer *peer = process->peer;
 
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
 	if (!peer || !context->warning || net_process_host_is_known(processes, process))
 		return;
 	process->warned = true;
@@ -503,6 +522,8 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 	size_t used = 0;
 	enum net_drop why;
 
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
 	if (now < processes->drops_due || !context->warning)
 		return;
 	for (why = 0; why < NET_DROPS; why++)
@@ -541,6 +562,8 @@ static void net_processes_meet_callers(struct net_processes *processes)
 	struct net_process *process;
 	pf_peer *peer;
 
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
 	for (process = processes->list; process != processes->met; process = process->next) {
 		if (process->peer)
 			continue;
@@ -557,6 +580,8 @@ unsigned net_processes_tell(struct net_processes *processes, struct net_core *co
 	struct net_event event;
 	unsigned count = 0;
 
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
 	if (processes->met != processes->list)
 		net_processes_meet_callers(processes);
 	for (; net_take(core, &event); count++) {
@@ -579,6 +604,7 @@ void net_processes_destroy(struct net_processes *processes)
 {
 	struct net_process *process;
 
+	assert_progress(processes->context);
 	while ((process = processes->list)) {
 		processes->list = process->next;
 		if (process->explained)

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 
 #define ECT_0 2
@@ -622,6 +623,7 @@ static void received_cut(struct receiver *receiver, unsigned *count,
 {
 	uint32_t segment = received->segment, stride = (segment + 7) & ~7u, i, last;
 
+	assert_that(length <= RECEIVE_ROOM);
 	if (!length)
 		return;
 	last = (length - 1) / segment;
@@ -805,6 +807,8 @@ static int socket_receive_predicted(struct socket *socket, struct receiver *rece
 int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
 		   const struct net_place *places, unsigned count, uint32_t header)
 {
+	assert_that(header % 8 == 0);
+	assert_that(!socket->emptying || socket->connected);
 	if (socket->emptying && socket_become_bare(socket))
 		return 0;
 	if (count && header <= PREDICT_HEADER_MOST)

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "common/context.h"
 
@@ -41,6 +42,7 @@ static void network_watch_look_again(struct network_watch *watch, uint64_t nanos
 	/* A time of 0 would stop the timer. */
 	const struct itimerspec end = { .it_value.tv_nsec = never ? 0 : (long)nanoseconds + 1 };
 
+	assert_service(&watch->network->context->service);
 	if (never && !watch->timed)
 		return;
 	watch->timed = !never;
@@ -50,6 +52,7 @@ static void network_watch_look_again(struct network_watch *watch, uint64_t nanos
 
 static void network_watch_listen(struct network_watch *watch, bool listening)
 {
+	assert_service(&watch->network->context->service);
 	if (watch->listening == listening)
 		return;
 	watch->listening = listening;
@@ -61,6 +64,7 @@ static void network_watch_listen(struct network_watch *watch, bool listening)
 
 static bool network_watch_sleeps(const struct network_watch *watch)
 {
+	assert_service(&watch->network->context->service);
 	return atomic_load_explicit(&watch->network->sleeps, memory_order_seq_cst);
 }
 
@@ -79,6 +83,7 @@ static bool network_watch_spare(struct network *network, uint64_t time)
 	int thread = atomic_load_explicit(&network->grace.thread, memory_order_relaxed);
 	uint64_t left, used;
 
+	assert_service(&network->context->service);
 	if (!grace_runs(grace, time, &left))
 		return false;
 	if (left)
@@ -112,6 +117,7 @@ static void network_watch_look(struct network_watch *watch, bool retry)
 {
 	uint64_t again;
 
+	assert_service(&watch->network->context->service);
 	/* Meanwhile progress may have begun to sleep, after seeing the service thread attend. */
 	if (!network_watch_sleeps(watch) &&
 	    network_watch_spare(watch->network, network_watch_now()) &&
