@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "context/capability.h"
 #include "context/progress.h"
+#include "context/transports.h"
 
 int pf_open(const pf_options *options, pf_context **context)
 {
@@ -63,7 +64,7 @@ int pf_reachable(const pf_context *context, const void *bytes, size_t length, co
 	struct address address;
 	int status = address_parse(&address, bytes, length);
 
-	if (status == PF_OK && !context_transport(context, &address, &reason))
+	if (status == PF_OK && !transports_choose(context, &address, &reason))
 		status = PF_ERR_UNREACHABLE;
 	if (why)
 		*why = reason;

@@ -2,16 +2,13 @@
 /* Statistics: pf.h documents every function here. */
 #include "base/statistics.h"
 
-#include "common/context.h"
-#include "net/network.h"
+#include "context/transports.h"
 
 uint64_t pf_stat(const pf_context *context, enum pf_stat stat)
 {
 	pf_context *counted = (pf_context *)(uintptr_t)context;
 
-	/* The device and the network count by themselves: take new counts over. */
-	device_count(&counted->device, &counted->statistics);
-	network_count(counted->network);
+	transports_count(counted);
 	return (unsigned)stat < PF_STAT_COUNT ? statistic_read(&context->statistics.page, stat) : 0;
 }
 

@@ -67,6 +67,9 @@ enum idle_step {
 	IDLE_SLEEP,
 };
 
+/* How a sleep ended. */
+enum idle_slept { IDLE_NOT_SLEPT, IDLE_WOKEN, IDLE_TIMED_OUT };
+
 void idle_init(struct idle *idle);
 
 /* Note an event. False: no announcement is to be taken back. */

@@ -40,6 +40,7 @@ struct pf_context {
 	struct host_state *host;
 	struct network *network; /* NULL without one */
 	struct trace *trace;     /* NULL: none */
+	_Atomic bool polled;     /* a transport beside the first has or had a peer; only ever set */
 	_Atomic bool progressing;
 	_Atomic(const void *) progress_thread; /* a mark of the thread inside; NULL: none */
 	bool threads;                          /* several threads may call at the same time */
@@ -49,6 +50,8 @@ struct pf_context {
 	struct activity activity; /* of the polling thread */
 	struct idle idle;         /* progress's own */
 	uint64_t sleep_unrung;    /* longest sleep beside a peer that does not ring, microseconds */
+	/* Sleeps of progress left while this process connects to a peer; set by a transport. */
+	_Atomic unsigned connect_sleeps;
 	struct operations operations;
 
 	pf_receive_fn receive;
@@ -62,19 +65,18 @@ struct pf_context {
 	pf_room_fn room;
 	void *room_arg;
 
+	struct transport_slot
+		transports[TRANSPORTS_MOST + 1]; /* a slot without a transport ends it */
 	struct peers peers;
 	pf_options options;
 	uint64_t share_min[DISTANCES]; /* the option, by the distance of the peer */
 	size_t send_max;               /* pf_attributes */
 	struct address address;
-	const char *no_network; /* why network is NULL; static text, or no_ports */
-	char no_ports[128];
 	struct service service;
 
-	/* Functions of context/ for the layers below, given at the creation. */
-	/* Any thread: wake a sleeping progress. */
+	/* Any thread: wake a sleeping progress. The first transport sets it. */
 	void (*wake)(pf_context *context);
-	/* Any thread: the transport for answers to the owner of the address. */
+	/* Any thread: the transport for answers to the owner of the address. context/ sets it. */
 	const struct transport *(*transport_back)(const pf_context *context,
 						  const struct address *address);
 

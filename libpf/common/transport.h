@@ -1,19 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of a transport: the questions of the API to a way to reach a peer. Each peer has one
- * transport, chosen by its address. Opening, polling and closing a transport is between the
- * transport and the context alone (host/host.h, net/network.h).
+ * The table of a transport: a way to reach peers. Each peer has one transport, chosen by its
+ * address. The context (context/transports.h) opens, polls, lets sleep and closes all transports;
+ * the API calls the functions of a peer's transport. A function that a transport does not need is
+ * NULL, unless its comment says that it is required.
  */
 #ifndef PF_TRANSPORT_H
 #define PF_TRANSPORT_H
 
 #include <stdbool.h>
 
+#include "base/address.h"
+#include "base/idle.h"
 #include "operation.h"
 #include "pf.h"
 
+/* How well a transport reaches an address; of several the greatest is taken, and the first of equals. */
+enum transport_reach {
+	TRANSPORT_UNREACHED,
+	TRANSPORT_REACHED,
+	TRANSPORT_REACHED_ALONE, /* the options exclude other transports for this address */
+	TRANSPORT_EXCLUDED,      /* likewise, and the transport does not reach the address */
+};
+
 struct transport {
 	const char *name;
+	/* Bytes of the state in a context, which is allocated with the context, and zeroed. */
+	size_t state_size;
+
+	/*
+	 * Required: PF_OK, PF_ERR_UNREACHABLE for a context without this transport, with the reason in
+	 * *why, or an error with nothing left open. Lowers context->send_max to the longest message.
+	 */
+	int (*open)(pf_context *context, void *state, const char **why);
+	/* The context closes, the service thread still runs: wait until buffers are not in use. */
+	void (*linger)(void *state);
+	/* The service thread has ended: tell the peers, and end what may use memory of operations. */
+	void (*disconnect)(void *state);
+	/* Free all but the records of peers, which follow. */
+	void (*close)(void *state);
+	/* Any thread: add to the statistics of the context what was counted since. */
+	void (*count)(void *state);
+
+	/* Required, any thread: does the transport reach this address? *why: how, or why not. */
+	enum transport_reach (*reach)(const void *state, const struct address *address,
+				      const char **why);
+	/* Required: as pf_peer_contact; *why may be left alone. */
+	int (*contact)(pf_peer *peer, bool wait, const char **why);
+	/* The application opens a peer, which may have called before. */
+	void (*meet)(pf_peer *peer);
+
+	/* Progress: return how many things happened. Called once context->polled is set. */
+	int (*poll)(void *state);
+	/* Progress, after an empty poll: do events wake this process for all that is under way? */
+	bool (*may_sleep)(void *state);
+	/* Progress, with a sleep announced: is there anything to do after all? */
+	bool (*has_news)(void *state);
+	/* Progress, with a sleep announced, before has_news: have devices wake this process, too. */
+	void (*prepare_sleep)(void *state);
+	/* Progress begins to sleep, or a waiter in its place; or the sleep is over. */
+	void (*sleeps)(void *state, bool sleeps);
+	/* Progress: does each peer wake a sleep with each message? */
+	bool (*all_ring)(const void *state);
+	/* Progress: a waiter will sleep. Have peers wake it at once; false: it is too late for that. */
+	bool (*allow_waiter)(void *state);
+
+	/*
+	 * Progress sleeps in the first transport of the table, in which other processes wake it. Required
+	 * there: polls between the announcement and the sleep; announce a sleep, from which on every
+	 * event wakes this process; sleep (also a thread in place of progress); take the announcement
+	 * back; the same, and end all sleeps.
+	 */
+	uint64_t (*sleep_ahead)(const void *state);
+	void (*sleep_announce)(void *state);
+	enum idle_slept (*sleep)(void *state, uint64_t microseconds);
+	void (*sleep_leave)(void *state);
+	void (*sleep_end)(void *state);
+
 	/* Bytes of its peer record, of which struct pf_peer is the first member. */
 	size_t peer_size;
 	/* The record is zeroed, but for struct pf_peer. Both may be NULL. */
@@ -31,6 +94,15 @@ struct transport {
 	int (*atomic)(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
 		      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
 };
+
+/* A transport in a context. */
+struct transport_slot {
+	const struct transport *transport;
+	void *state;     /* NULL: the context has no such transport */
+	const char *why; /* then: why not; valid until the context closes */
+};
+
+#define TRANSPORTS_MOST 4 /* in a context */
 
 extern const struct transport transport_host;
 extern const struct transport transport_net;

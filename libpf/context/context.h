@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lifetime of a context (common/context.h), and the choice of a transport for a peer. */
+/* The lifetime of a context (common/context.h) and of its peers. */
 #ifndef PF_LIFETIME_H
 #define PF_LIFETIME_H
 
@@ -9,12 +9,6 @@
 int context_open(const pf_options *options, pf_context **context);
 /* Close a context as pf_close. */
 void context_close(pf_context *context);
-/*
- * Any thread: the transport that reaches an address from here, or NULL. *why: a sentence, valid
- * until the context closes, in either case.
- */
-const struct transport *context_transport(const pf_context *context, const struct address *address,
-					  const char **why);
 /* Contact a peer as pf_peer_contact. */
 int context_peer_contact(pf_peer *peer, bool wait, const char **why);
 /* Open a peer as pf_peer_open, of a parsed address. */

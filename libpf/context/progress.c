@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "common/refused.h"
 #include "contents.h"
-#include "net/network.h"
+#include "transports.h"
 
 /*
  * Empty polls before a program with a descriptor waits for PROGRESS_SLEEP_UNRUNG at a time,
@@ -16,6 +16,8 @@
  * a word. A reader with a processor frees room within fewer polls.
  */
 #define PATIENT_POLLS 256
+/* Longest sleep while this process connects to a peer, microseconds. */
+#define CONNECT_SLEEP 50
 
 /*
  * Take the announcement of a sleep back, and count anew: something happened, or the sleep may not
@@ -25,30 +27,24 @@ static void idle_leave(pf_context *context)
 {
 	if (!idle_end(&context->idle))
 		return;
-	host_stay_awake(host_of(context));
-	if (context->network && context->idle.slept)
-		network_sleeps(context->network, false);
+	transports_leave_sleep(context);
+	if (context->idle.slept)
+		transports_set_sleeping(context, false);
 	context->idle.slept = false;
 }
 
 /* May progress sleep as far as other operations and callers go? */
 static bool may_sleep(pf_context *context)
 {
-	/*
-	 * The service thread tells of operations advanced by the network, and serves the network
-	 * meanwhile.
-	 */
-	return host_may_sleep(host_of(context)) &&
-	       (!context->network || offloads_may_sleep(&context->network->offloads)) &&
+	/* The service thread tells of operations of other hosts, and serves the network meanwhile. */
+	return transports_may_sleep(context) &&
 	       !atomic_load_explicit(&context->peers.news, memory_order_relaxed);
 }
 
 /* Is there any news that forbids a sleep? */
 static bool has_news(pf_context *context)
 {
-	return host_has_work(host_of(context)) ||
-	       (context->network &&
-		(network_waits(context->network) || offloads_wait(&context->network->offloads))) ||
+	return transports_have_news(context) ||
 	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed) ||
 	       waiter_take_wake(waiter_of(context));
 }
@@ -59,15 +55,14 @@ static bool has_news(pf_context *context)
  */
 static bool may_sleep_now(pf_context *context)
 {
-	host_prepare_sleep(host_of(context));
+	transports_prepare_sleep(context);
 	return may_sleep(context) && !has_news(context);
 }
 
 /* Microseconds. */
 static uint64_t progress_longest_sleep(pf_context *context)
 {
-	return host_all_ring(host_of(context)) ? context->options.idle_sleep :
-						 context->sleep_unrung;
+	return transports_all_ring(context) ? context->options.idle_sleep : context->sleep_unrung;
 }
 
 /*
@@ -77,9 +72,8 @@ static uint64_t progress_longest_sleep(pf_context *context)
  */
 static __attribute__((noinline)) void progress_idle(pf_context *context)
 {
-	struct host *host = host_of(context);
-	uint64_t ahead = host_announces_ahead(host) ? INBOX_ANNOUNCED_POLLS : 0, now;
-	enum inbox_slept slept;
+	enum idle_slept slept;
+	uint64_t ahead, now;
 	enum idle_step step;
 
 	/* With a descriptor only its waiter sleeps: the program may have more to do. */
@@ -87,17 +81,16 @@ static __attribute__((noinline)) void progress_idle(pf_context *context)
 	    !idle_polled(&context->idle))
 		return;
 	now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+	ahead = transports_sleep_ahead(context);
 	step = idle_next(&context->idle, now, context->options.idle_polls, ahead);
 	if (step == IDLE_YIELD) {
 		sched_yield();
 		return;
 	}
 	if (step == IDLE_ANNOUNCE)
-		host_announce_sleep(host);
+		transports_announce_sleep(context);
 	if (step == IDLE_POLL || (step == IDLE_ANNOUNCE && ahead))
 		return;
-	if (!host_all_ring(host))
-		host_settle(host, now);
 	if (!may_sleep_now(context)) {
 		idle_leave(context);
 		/* The peer at the other end of a transfer may share the processor. */
@@ -105,28 +98,29 @@ static __attribute__((noinline)) void progress_idle(pf_context *context)
 			sched_yield();
 		return;
 	}
-	if (context->network && !context->idle.slept)
-		network_sleeps(context->network, true);
+	if (!context->idle.slept)
+		transports_set_sleeping(context, true);
 	context->idle.slept = true;
-	slept = host_sleep(
-		host,
+	slept = transports_sleep(
+		context,
 		idle_length(&context->idle, now, progress_longest_sleep(context) * 1000) / 1000);
-	if (slept != INBOX_NOT_SLEPT)
+	if (slept != IDLE_NOT_SLEPT)
 		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
-	if (slept != INBOX_TIMED_OUT)
+	if (slept != IDLE_TIMED_OUT)
 		idle_leave(context);
 }
 
 /* Leave the processor to the service thread, which connects the process to a peer. */
 static __attribute__((noinline)) void sleep_to_connect(pf_context *context)
 {
-	struct host *host = host_of(context);
-
-	host_announce_sleep(host);
-	if (!may_sleep_now(context))
-		host_stay_awake(host);
-	else if (host_connect_sleep(host) != INBOX_NOT_SLEPT)
-		statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
+	transports_announce_sleep(context);
+	if (may_sleep_now(context)) {
+		/* Callers on other threads may connect to more peers meanwhile. */
+		atomic_fetch_sub_explicit(&context->connect_sleeps, 1, memory_order_relaxed);
+		if (transports_sleep(context, CONNECT_SLEEP) != IDLE_NOT_SLEPT)
+			statistic_add(&context->statistics, PF_STAT_SLEEPS, 1);
+	}
+	transports_leave_sleep(context);
 }
 
 /* Report peers that are gone; their operations have completed. */
@@ -227,7 +221,6 @@ void context_allow_threads(pf_context *context)
 
 int context_progress(pf_context *context)
 {
-	struct host *host = host_of(context);
 	const void *outer;
 	int count;
 
@@ -237,12 +230,7 @@ int context_progress(pf_context *context)
 			sched_yield();
 		return 0;
 	}
-	count = host_poll(host);
-	if (context->network)
-		count += network_poll(context->network) +
-			 offloads_poll(&context->network->offloads);
-	operations_collect(&context->operations);
-	count += host_advance(host);
+	count = transports_poll(context);
 	if (__builtin_expect(atomic_load_explicit(&context->peers.news, memory_order_relaxed), 0))
 		count += report_peers(context);
 	activity_polled(&context->activity, count != 0);
@@ -254,7 +242,10 @@ int context_progress(pf_context *context)
 			idle_leave(context);
 		else
 			progress_idle(context);
-	} else if (__builtin_expect(host_is_connecting(host), 0) && !count) {
+	} else if (__builtin_expect(atomic_load_explicit(&context->connect_sleeps,
+							 memory_order_relaxed) != 0,
+				    0) &&
+		   !count) {
 		sleep_to_connect(context);
 	}
 	progress_leave(context, outer);
@@ -267,17 +258,15 @@ int context_descriptor(pf_context *context, int *fd)
 	int status;
 
 	if (!waiter_is_open(waiter)) {
-		if (!host_ring_always(host_of(context)))
+		if (!transports_allow_waiter(context))
 			return PF_ERR_ARGUMENT;
 		status = waiter_open(waiter);
 		if (status != PF_OK)
 			return status;
 		idle_leave(context);
 		atomic_store_explicit(&context->sleepy, true, memory_order_relaxed);
-		if (context->network)
-			network_sleeps(context->network, true);
+		transports_set_sleeping(context, true);
 		context->posts_wake = true;
-		device_allow_sleep(&context->device);
 	}
 	*fd = waiter->fd;
 	return PF_OK;
@@ -291,7 +280,7 @@ static uint64_t longest_wait(pf_context *context)
 {
 	uint64_t longest = 0;
 
-	host_prepare_sleep(host_of(context));
+	transports_prepare_sleep(context);
 	/* Only an empty poll shows that all active operations wait. */
 	if (may_sleep(context) &&
 	    (!operations_active(&context->operations) || context->stood_still)) {
@@ -307,7 +296,6 @@ static uint64_t longest_wait(pf_context *context)
 int context_arm(pf_context *context)
 {
 	struct waiter *waiter = waiter_of(context);
-	struct host *host = host_of(context);
 	int status = PF_ERR_AGAIN;
 	const void *outer;
 	uint64_t longest;
@@ -317,14 +305,12 @@ int context_arm(pf_context *context)
 	if (!progress_enter(context, &outer))
 		return PF_ERR_AGAIN;
 	waiter_reset(waiter);
-	if (!host_all_ring(host))
-		host_settle(host, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
-	host_announce_sleep(host);
+	transports_announce_sleep(context);
 	longest = longest_wait(context);
 	if (longest)
 		status = waiter_arm(waiter, longest);
 	else
-		host_stay_awake(host);
+		transports_leave_sleep(context);
 	progress_leave(context, outer);
 	return status;
 }

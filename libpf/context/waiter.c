@@ -8,7 +8,7 @@
 #include "base/descriptor.h"
 #include "base/slice.h"
 #include "base/thread.h"
-#include "host/inbox.h"
+#include "common/transport.h"
 #include "pf.h"
 
 static void signal_descriptor(struct waiter *waiter)
@@ -31,16 +31,17 @@ static void *waiter_main(void *arg)
 			;
 		if (atomic_load_explicit(&waiter->stopping, memory_order_relaxed))
 			return NULL;
-		inbox_wait(waiter->inbox,
-			   atomic_load_explicit(&waiter->microseconds, memory_order_relaxed));
+		waiter->sleeper->transport->sleep(waiter->sleeper->state,
+						  atomic_load_explicit(&waiter->microseconds,
+								       memory_order_relaxed));
 		atomic_store_explicit(&waiter->waiting, false, memory_order_seq_cst);
 		signal_descriptor(waiter);
 	}
 }
 
-void waiter_init(struct waiter *waiter, struct inbox *inbox)
+void waiter_init(struct waiter *waiter, const struct transport_slot *sleeper)
 {
-	waiter->inbox = inbox;
+	waiter->sleeper = sleeper;
 	atomic_init(&waiter->fd, -1);
 }
 
@@ -76,7 +77,7 @@ void waiter_destroy(struct waiter *waiter)
 	 * any more.
 	 */
 	atomic_store_explicit(&waiter->stopping, true, memory_order_relaxed);
-	inbox_end_sleeps(waiter->inbox);
+	waiter->sleeper->transport->sleep_end(waiter->sleeper->state);
 	sem_post(&waiter->go);
 	pthread_join(waiter->thread, NULL);
 	sem_destroy(&waiter->go);
@@ -99,7 +100,7 @@ int waiter_arm(struct waiter *waiter, uint64_t microseconds)
 	uint64_t before = atomic_load_explicit(&waiter->microseconds, memory_order_relaxed);
 
 	if (atomic_load_explicit(&waiter->waiting, memory_order_seq_cst) && microseconds < before) {
-		inbox_end_sleeps(waiter->inbox);
+		waiter->sleeper->transport->sleep_end(waiter->sleeper->state);
 		return PF_ERR_AGAIN;
 	}
 	atomic_store_explicit(&waiter->microseconds, microseconds, memory_order_relaxed);

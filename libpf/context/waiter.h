@@ -55,13 +55,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct inbox;
+struct transport_slot;
 
 struct waiter {
-	struct inbox *inbox;
-	_Atomic int fd;       /* the eventfd; -1: not open */
-	_Atomic bool woken;   /* by pf_wake, since a sleep was about to begin */
-	_Atomic bool waiting; /* sent to sleep by pf_arm, without a signal since */
+	const struct transport_slot *sleeper; /* the transport in which progress sleeps */
+	_Atomic int fd;                       /* the eventfd; -1: not open */
+	_Atomic bool woken;                   /* by pf_wake, since a sleep was about to begin */
+	_Atomic bool waiting;                 /* sent to sleep by pf_arm, without a signal since */
 	_Atomic bool stopping;
 	_Atomic uint64_t microseconds; /* length of the sleep; stored by pf_arm */
 	sem_t go;
@@ -69,7 +69,7 @@ struct waiter {
 };
 
 /* Costs nothing until waiter_open. The inbox is borrowed, and need not be open yet. */
-void waiter_init(struct waiter *waiter, struct inbox *inbox);
+void waiter_init(struct waiter *waiter, const struct transport_slot *sleeper);
 /* End the thread, if there is one. */
 void waiter_destroy(struct waiter *waiter);
 /* Make the descriptor and the thread. PF_OK, or PF_ERR_SYSTEM with nothing left open. */

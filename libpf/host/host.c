@@ -18,7 +18,7 @@
 #include "tracer.h"
 #include "transfer_advance.h"
 
-/* ---- the table of the transport ---- */
+/* ---- sending ---- */
 
 /*
  * Under the peer's lock: send a message in two pieces, the second of which has the same offset in a
@@ -121,17 +121,6 @@ static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t head
 	return PF_DONE;
 }
 
-const struct transport transport_host = {
-	.name = "host",
-	.peer_size = sizeof(struct host_peer),
-	.peer_init = host_peer_init,
-	.peer_destroy = host_peer_destroy,
-	.send = host_send,
-	.has_room = host_peer_has_room,
-	.transfer = transfer_post,
-	.atomic = atomic_post,
-};
-
 /* ---- opening and closing ---- */
 
 static enum inbox_sleeper sleeper(const pf_options *options)
@@ -142,7 +131,7 @@ static enum inbox_sleeper sleeper(const pf_options *options)
 							     INBOX_SLEEPS_AT_ONCE;
 }
 
-void host_wake(pf_context *context)
+static void host_wake(pf_context *context)
 {
 	inbox_wake(context->host->inbox.memory, INBOX_SLEEPS_AT_ONCE);
 }
@@ -157,15 +146,22 @@ static void begin_life(struct task *task, bool dropped)
 		life_begin(state->inbox.memory);
 }
 
-int host_open(struct host *host, pf_context *context)
+static int host_open(pf_context *context, void *memory, const char **why)
 {
+	const struct ring ring = { .size = context->options.ring_size };
+	struct host *host = memory;
 	struct host_state *state = &host->state;
-	int status = inbox_create(&state->inbox, sleeper(&context->options));
+	int status;
 
-	if (status != PF_OK)
-		return status;
+	(void)why;
+	context->send_max = number_min(context->send_max, ring_longest(&ring) - MESSAGE_PIECES_EXTRA);
 	context->host = state;
+	context->wake = host_wake;
 	state->context = context;
+	device_open(&context->device, &context->options, &context->memory.pagers);
+	status = inbox_create(&state->inbox, sleeper(&context->options));
+	if (status != PF_OK)
+		goto fail_device;
 	TAILQ_INIT(&state->turns);
 	context->device.failed = device_lost;
 	context->device.failed_arg = state;
@@ -191,19 +187,25 @@ int host_open(struct host *host, pf_context *context)
 	connections_close(&state->connections);
 fail_inbox:
 	inbox_destroy(&state->inbox);
+fail_device:
+	device_destroy(&context->device);
 	return status;
 }
 
-void host_linger(struct host *host)
+static void host_linger(void *host)
 {
-	operations_linger(&host->state);
+	operations_linger(&((struct host *)host)->state);
 }
 
-void host_disconnect(struct host *host)
+static void host_disconnect(void *host)
 {
-	connections_say_bye(&host->state.connections);
-	connections_close(&host->state.connections);
-	device_watch_close(&host->state.device_watch);
+	struct host_state *state = &((struct host *)host)->state;
+
+	connections_say_bye(&state->connections);
+	connections_close(&state->connections);
+	device_watch_close(&state->device_watch);
+	/* Before the operations, whose memory /dev/exanest may be reading or writing. */
+	device_destroy(&state->context->device);
 }
 
 static void drop_notices(struct host_state *state)
@@ -225,8 +227,9 @@ static void drop_notices(struct host_state *state)
 	}
 }
 
-void host_close(struct host *host)
+static void host_close(void *memory)
 {
+	struct host *host = memory;
 	struct host_state *state = &host->state;
 
 	drop_notices(state);
@@ -394,17 +397,22 @@ int host_advance_operations(struct host *host)
 
 /* ---- sleeping ---- */
 
-bool host_may_sleep(struct host *host)
+static bool host_may_sleep(void *memory)
 {
+	struct host *host = memory;
 	struct host_state *state = &host->state;
 
 	return (!operations_active(&state->context->operations) || operations_wait(state)) &&
 	       !host->answers.first;
 }
 
-bool host_ring_always(struct host *host)
+/*
+ * Writers ring for every message and wake a sleep at once, whatever the options say, unless a writer may
+ * know the inbox of this process already.
+ */
+static bool inbox_ring_always(struct host_state *state)
 {
-	struct inbox_memory *inbox = host->state.inbox.memory;
+	struct inbox_memory *inbox = state->inbox.memory;
 	enum inbox_sleeper before = inbox_sleeper(inbox);
 
 	if (before == INBOX_SLEEPS_AT_ONCE)
@@ -416,30 +424,62 @@ bool host_ring_always(struct host *host)
 	 * store above.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load_explicit(&host->state.connections.inbox_known, memory_order_relaxed))
+	if (!atomic_load_explicit(&state->connections.inbox_known, memory_order_relaxed))
 		return true;
 	atomic_store_explicit(&inbox->sleeper, before, memory_order_relaxed);
 	return false;
 }
 
-void host_announce_sleep(struct host *host)
+static bool host_allow_waiter(void *host)
 {
-	inbox_announce_sleep(&host->state.inbox);
+	struct host_state *state = &((struct host *)host)->state;
+
+	if (!inbox_ring_always(state))
+		return false;
+	device_allow_sleep(&state->context->device);
+	return true;
 }
 
-void host_prepare_sleep(struct host *host)
+/*
+ * Does every peer with a channel to this process ring for its messages? A peer does once the peer
+ * knows the inbox of this process; until then its messages wait for the next poll.
+ */
+static bool host_all_ring(const void *host)
 {
+	return !((const struct host *)host)->polling.silent;
+}
+
+static uint64_t host_sleep_ahead(const void *host)
+{
+	const struct host_state *state = &((const struct host *)host)->state;
+
+	return inbox_sleeper(state->inbox.memory) == INBOX_SLEEPS_ANNOUNCED ?
+		       INBOX_ANNOUNCED_POLLS :
+		       0;
+}
+
+static void host_announce_sleep(void *host)
+{
+	inbox_announce_sleep(&((struct host *)host)->state.inbox);
+}
+
+static void host_prepare_sleep(void *memory)
+{
+	struct host *host = memory;
 	struct host_state *state = &host->state;
 	struct device *device = &state->context->device;
 
+	if (!host_all_ring(host))
+		polling_settle(&host->polling, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
 	if (!device->in_flight)
 		return;
 	device_reset_completion_event(device);
 	device_watch_await(&state->device_watch);
 }
 
-bool host_has_work(struct host *host)
+static bool host_has_work(void *memory)
 {
+	struct host *host = memory;
 	struct host_state *state = &host->state;
 	struct device *device = &state->context->device;
 
@@ -448,26 +488,66 @@ bool host_has_work(struct host *host)
 	       atomic_load_explicit(&state->inbox.memory->bell, memory_order_relaxed);
 }
 
-enum inbox_slept host_sleep(struct host *host, uint64_t microseconds)
+static enum idle_slept host_sleep(void *host, uint64_t microseconds)
 {
-	return inbox_wait(&host->state.inbox, microseconds);
+	return inbox_wait(&((struct host *)host)->state.inbox, microseconds);
 }
 
-enum inbox_slept host_connect_sleep(struct host *host)
+static void host_stay_awake(void *host)
 {
-	struct host_state *state = &host->state;
-
-	/* Callers on other threads may connect to more peers meanwhile. */
-	atomic_fetch_sub_explicit(&state->connect_sleeps, 1, memory_order_relaxed);
-	return inbox_sleep(&state->inbox, HOST_CONNECT_SLEEP_MICROSECONDS);
+	inbox_stay_awake(&((struct host *)host)->state.inbox);
 }
 
-void host_settle(struct host *host, uint64_t now)
+static void host_end_sleeps(void *host)
 {
-	polling_settle(&host->polling, now);
+	inbox_end_sleeps(&((struct host *)host)->state.inbox);
 }
 
-void host_stay_awake(struct host *host)
+/* ---- the table of the transport ---- */
+
+static enum transport_reach host_reach(const void *host, const struct address *address,
+				       const char **why)
 {
-	inbox_stay_awake(&host->state.inbox);
+	const pf_context *context = ((const struct host *)host)->state.context;
+	const char *remote = address_unreachable(&context->address, address);
+
+	*why = remote ? remote : "on this host";
+	return remote ? TRANSPORT_UNREACHED : TRANSPORT_REACHED;
 }
+
+static void host_count(void *host)
+{
+	pf_context *context = ((struct host *)host)->state.context;
+
+	device_count(&context->device, &context->statistics);
+}
+
+/* host_poll and host_advance are inline in each poll. */
+const struct transport transport_host = {
+	.name = "host",
+	.state_size = sizeof(struct host),
+	.open = host_open,
+	.linger = host_linger,
+	.disconnect = host_disconnect,
+	.close = host_close,
+	.count = host_count,
+	.reach = host_reach,
+	.contact = host_peer_contact,
+	.may_sleep = host_may_sleep,
+	.has_news = host_has_work,
+	.prepare_sleep = host_prepare_sleep,
+	.all_ring = host_all_ring,
+	.allow_waiter = host_allow_waiter,
+	.sleep_ahead = host_sleep_ahead,
+	.sleep_announce = host_announce_sleep,
+	.sleep = host_sleep,
+	.sleep_leave = host_stay_awake,
+	.sleep_end = host_end_sleeps,
+	.peer_size = sizeof(struct host_peer),
+	.peer_init = host_peer_init,
+	.peer_destroy = host_peer_destroy,
+	.send = host_send,
+	.has_room = host_peer_has_room,
+	.transfer = transfer_post,
+	.atomic = atomic_post,
+};

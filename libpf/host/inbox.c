@@ -112,7 +112,7 @@ void inbox_announce_sleep(struct inbox *inbox)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-enum inbox_slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
+enum idle_slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(microseconds / 1000000),
 				    .tv_nsec = (long)(microseconds % 1000000) * 1000 };
@@ -121,17 +121,9 @@ enum inbox_slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
 			    0;
 
 	if (error == ETIMEDOUT)
-		return INBOX_TIMED_OUT;
+		return IDLE_TIMED_OUT;
 	/* EAGAIN: a writer woke it after the announcement, before it slept. */
-	return error == EAGAIN ? INBOX_NOT_SLEPT : INBOX_WOKEN;
-}
-
-enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds)
-{
-	enum inbox_slept slept = inbox_wait(inbox, microseconds);
-
-	inbox_stay_awake(inbox);
-	return slept;
+	return error == EAGAIN ? IDLE_NOT_SLEPT : IDLE_WOKEN;
 }
 
 void inbox_stay_awake(struct inbox *inbox)

@@ -62,6 +62,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/idle.h"
 #include "life.h"
 
 /* Fills a page of 4 KiB; a multiple of 8, because the reader looks at 8 marks at a time. */
@@ -168,16 +169,17 @@ static inline void bell_ring(const struct bell *bell)
 
 /*
  * Reader: announce sleep. Whatever a writer stores later, and the reader does not find
- * when it looks at the bell once more, wakes it. Then call inbox_sleep, or
- * inbox_stay_awake if there was something to find.
+ * when it looks at the bell once more, wakes it. Then call inbox_wait, unless there was something
+ * to find, and inbox_stay_awake.
  */
 void inbox_announce_sleep(struct inbox *inbox);
-enum inbox_slept { INBOX_NOT_SLEPT, INBOX_WOKEN, INBOX_TIMED_OUT };
-/* At most so long; a writer that saw the announcement ends it. The announcement is taken back. */
-enum inbox_slept inbox_sleep(struct inbox *inbox, uint64_t microseconds);
+/*
+ * Sleep at most so long; a writer that saw the announcement ends the sleep. The announcement stays.
+ * Another thread of the reader may sleep in place of the reader.
+ */
+enum idle_slept inbox_wait(struct inbox *inbox, uint64_t microseconds);
+/* Take the announcement back. */
 void inbox_stay_awake(struct inbox *inbox);
-/* Sleep likewise, and leave the announcement as it is. Also for another thread of the reader. */
-enum inbox_slept inbox_wait(struct inbox *inbox, uint64_t microseconds);
 /* Take the announcement back, and end all sleeps. */
 void inbox_end_sleeps(struct inbox *inbox);
 

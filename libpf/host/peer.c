@@ -169,22 +169,25 @@ int host_peer_connect(struct host_peer *peer, bool used)
 		return report_failure(peer, status);
 	}
 	statistic_add(&context->statistics, PF_STAT_PEERS, 1);
-	atomic_store_explicit(&context->host->connect_sleeps, HOST_CONNECT_SLEEPS,
-			      memory_order_relaxed);
+	atomic_store_explicit(&context->connect_sleeps, HOST_CONNECT_SLEEPS, memory_order_relaxed);
 	peer_set_path(&peer->peer, path_opening);
 	peer_set_state(&peer->peer, PEER_OPEN);
 	return PF_OK;
 }
 
-void host_peer_contact(pf_peer *base)
+int host_peer_contact(pf_peer *base, bool wait, const char **why)
 {
 	struct host_peer *peer = (struct host_peer *)base;
 
+	/* All processes of this host are reached: no answer is needed to know. */
+	(void)wait;
+	(void)why;
 	if (peer->self)
-		return;
+		return PF_OK;
 	host_peer_lock(peer);
 	(void)host_peer_connect(peer, false);
 	host_peer_unlock(peer);
+	return PF_OK;
 }
 
 /* What is reserved without a commit, the next call reserves again. */
@@ -291,8 +294,7 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 void host_peer_met(struct host_peer *peer)
 {
 	if (peer->incoming && peer_state(&peer->peer) == PEER_LINKED)
-		atomic_store_explicit(&peer->peer.context->host->connect_sleeps, 0,
-				      memory_order_relaxed);
+		atomic_store_explicit(&peer->peer.context->connect_sleeps, 0, memory_order_relaxed);
 }
 
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell)

@@ -70,7 +70,7 @@ bool host_peer_has_room(pf_peer *peer, size_t length);
  * Any thread: begin to connect. If that fails here, the first use tries again, and reports it; a
  * peer that answers with a refusal is gone.
  */
-void host_peer_contact(pf_peer *peer);
+int host_peer_contact(pf_peer *peer, bool wait, const char **why);
 
 /*
  * Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not; "used": then

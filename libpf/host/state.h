@@ -14,16 +14,14 @@
 #include "notice.h"
 #include "request.h"
 
-/* Sleeps of progress after this process called a peer, until it is connected; and the longest, us. */
+/* Sleeps of progress after this process called a peer, until the peer is connected. */
 #define HOST_CONNECT_SLEEPS 8
-#define HOST_CONNECT_SLEEP_MICROSECONDS 50
 
 struct host_state {
 	pf_context *context;
 	struct inbox inbox;
 	struct task begin_life; /* for the service thread, as its first task */
 	struct notices notices;
-	_Atomic unsigned connect_sleeps; /* that are left: host_is_connecting */
 	struct requests requests;        /* progress's own */
 	TAILQ_HEAD(, host_peer) turns;   /* turns.h; progress's own */
 	_Atomic int64_t ring_allowance;  /* bytes that rings may still grow by */

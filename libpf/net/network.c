@@ -138,7 +138,6 @@ static const char *network_open_sockets(struct network *network, const struct in
 	const pf_options *options = &network->context->options;
 	struct socket_ports ports = { .least = (unsigned)options->port_min,
 				      .most = (unsigned)options->port_max };
-	pf_context *context = network->context;
 	bool taken = false;
 	unsigned i;
 	int status;
@@ -163,11 +162,11 @@ static const char *network_open_sockets(struct network *network, const struct in
 				   (uint32_t)options->socket_buffer);
 	if (!taken)
 		return "shared memory does not reach it, and no UDP socket could be opened here";
-	snprintf(context->no_ports, sizeof(context->no_ports),
+	snprintf(network->no_ports, sizeof(network->no_ports),
 		 "all UDP ports from %u to %u (port_min, port_max) are taken here; each process "
 		 "of a host needs one",
 		 ports.least, ports.most);
-	return context->no_ports;
+	return network->no_ports;
 }
 
 /* Return the least credit of all sockets, bytes. wire_charge counts half of the kernel's charge. */
@@ -256,7 +255,6 @@ static void network_destroy(struct network *network)
 	net_memory_close(&network->memory);
 	pthread_mutex_destroy(&network->attending);
 	pthread_mutex_destroy(&network->lock);
-	free(network);
 }
 
 /*
@@ -367,26 +365,21 @@ void network_renew_grace(struct network *network, uint64_t time, const uint64_t 
 	pthread_mutex_unlock(&network->attending);
 }
 
-int network_open(pf_context *context, struct network **result, const char **why)
+int network_open(struct network *network, pf_context *context, const char **why)
 {
 	struct interface found[INTERFACES_MOST];
 	const pf_options *options = &context->options;
 	const char *why_none;
-	struct network *network;
 	unsigned count;
 	int status = PF_OK, error = 0;
 
-	*result = NULL;
 	*why = "shared memory does not reach it, and the option network is off";
 	if (options->network == PF_NETWORK_OFF)
-		return PF_OK;
+		return PF_ERR_UNREACHABLE;
 	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
 				&context->address.location, why);
 	if (!count)
-		return PF_OK;
-	network = calloc(1, sizeof(*network));
-	if (!network)
-		return PF_ERR_MEMORY;
+		return PF_ERR_UNREACHABLE;
 	network->context = context;
 	pthread_mutex_init(&network->lock, NULL);
 	pthread_mutex_init(&network->attending, NULL);
@@ -409,7 +402,7 @@ int network_open(pf_context *context, struct network **result, const char **why)
 	if (status == PF_OK && !network->count) {
 		*why = why_none;
 		network_destroy(network);
-		return PF_OK;
+		return PF_ERR_UNREACHABLE;
 	}
 	network->receiver = receiver_create(net_memory_gather, &network->memory);
 	if (status == PF_OK && !network->receiver)
@@ -425,7 +418,6 @@ int network_open(pf_context *context, struct network **result, const char **why)
 	}
 	context->address.auth = (uint8_t)options->auth;
 	network_publish(network, &context->address);
-	*result = network;
 	return PF_OK;
 }
 
@@ -710,7 +702,7 @@ static void network_add_counts(struct network *network)
 void network_count(struct network *network)
 {
 	/* The owner of the lock adds the counts later, unless the owner is in a callback. */
-	if (!network || !network_trylock(network))
+	if (!network_trylock(network))
 		return;
 	network_add_counts(network);
 	network_unlock(network);
@@ -1237,8 +1229,6 @@ void network_close(struct network *network)
 	struct operations *operations;
 	struct operation *operation;
 
-	if (!network)
-		return;
 	network_lock(network);
 	network_add_counts(network);
 	network_say_goodbye(network);

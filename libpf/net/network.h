@@ -29,6 +29,8 @@
 
 #define SOCKETS_MOST (2 * INTERFACES_MOST)
 
+struct network_watch;
+
 struct network {
 	pf_context *context;
 	struct net_core *core;
@@ -36,6 +38,7 @@ struct network {
 	/* A first socket for each interface, then a second socket for each. */
 	struct socket sockets[SOCKETS_MOST];
 	unsigned count; /* number of interfaces */
+	char no_ports[128]; /* reason for count 0 */
 	struct receiver *receiver;
 	struct net_batch *batches; /* array of SEND_BATCHES */
 	uint8_t *rooms;            /* room for packets of each batch; NULL with PF_AUTH_HEADER */
@@ -50,6 +53,7 @@ struct network {
 	struct coalesce coalesce;   /* posts waiting for the next poll */
 	_Atomic bool behind;        /* packets came, and the answer was put off */
 	_Atomic bool untold;        /* progress has events to tell to the application */
+	struct network_watch *watch; /* events of the service thread */
 	struct net_processes processes;
 	struct net_memory memory;
 	struct offloads offloads;
@@ -86,10 +90,10 @@ struct network {
 
 /*
  * Open sockets on the interfaces chosen by the options, and put the endpoints into the address of
- * the context. Without a network, return PF_OK with *network NULL and the reason in *why, a static
- * text or a text of the context.
+ * the context. *network is zeroed. Without a network, return PF_ERR_UNREACHABLE with the reason in
+ * *why, a static text or a text in *network.
  */
-int network_open(pf_context *context, struct network **network, const char **why);
+int network_open(struct network *network, pf_context *context, const char **why);
 /* Before the service thread ends: wait a moment until the packets sent have arrived. */
 void network_linger(struct network *network);
 /* State of a thread waiting for packets; all 0 at first. */

@@ -194,8 +194,8 @@ static uint8_t *message_gather(const void *header, size_t header_length, const v
 	return message;
 }
 
-static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
-			      const void *payload, size_t length, pf_pack_fn pack, void *arg)
+int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+		       const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
 	struct statistics *statistics = &peer->context->statistics;
 	struct network *network = peer->context->network;
@@ -236,7 +236,7 @@ static int net_transport_send(pf_peer *peer, uint8_t tag, const void *header, si
 	return status;
 }
 
-static bool net_transport_has_room(pf_peer *peer, size_t length)
+bool net_transport_has_room(pf_peer *peer, size_t length)
 {
 	struct network *network = peer->context->network;
 	struct net_association *association;
@@ -367,9 +367,8 @@ static int offload_give(struct network *network, struct offload *offload)
 	return PF_OK;
 }
 
-static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local,
-				  uint64_t remote, size_t length, pf_complete_fn complete,
-				  void *arg)
+int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
+			   size_t length, pf_complete_fn complete, void *arg)
 {
 	uint64_t here = (uint64_t)(uintptr_t)local, engine;
 	struct network *network = peer->context->network;
@@ -396,9 +395,8 @@ static int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char 
 	return operation_finish_post(network, operation, status);
 }
 
-static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width,
-				uint64_t remote, uint64_t operand, uint64_t compare,
-				pf_complete_fn complete, void *arg)
+int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
+			 uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg)
 {
 	struct network *network = peer->context->network;
 	struct offload *offload;
@@ -418,16 +416,3 @@ static int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned wi
 		status = offload_post_packets(offload);
 	return operation_finish_post(network, &offload->operation, status);
 }
-
-/*
- * Operations of the transport net are never in operations.active: the protocol core completes all
- * of them.
- */
-const struct transport transport_net = {
-	.name = "net",
-	.peer_size = sizeof(struct net_peer),
-	.send = net_transport_send,
-	.has_room = net_transport_has_room,
-	.transfer = net_transport_transfer,
-	.atomic = net_transport_atomic,
-};

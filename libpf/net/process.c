@@ -192,6 +192,7 @@ void net_process_add(struct net_processes *processes, struct net_process *proces
 	process->next = processes->list;
 	processes->list = process;
 	atomic_store_explicit(&processes->active, true, memory_order_relaxed);
+	atomic_store_explicit(&processes->context->polled, true, memory_order_relaxed);
 	statistic_add_concurrent(&processes->context->statistics, PF_STAT_PEERS, 1);
 }
 

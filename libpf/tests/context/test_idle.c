@@ -205,7 +205,7 @@ static void test_connecting(void **state)
 	assert_in_range(pf_stat(pair->context, PF_STAT_SLEEPS), 1, HOST_CONNECT_SLEEPS);
 	assert_false(kill(pid, SIGCONT));
 	receive_all(pair, 1);
-	while (pair->context->host->connect_sleeps)
+	while (pair->context->connect_sleeps)
 		pf_progress(pair->context);
 	sleeps = pf_stat(pair->context, PF_STAT_SLEEPS);
 	for (polls = 0; polls < 1000; polls++)

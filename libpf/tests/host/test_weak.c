@@ -195,10 +195,9 @@ static void read_all(void)
 			continue;
 		}
 		inbox_announce_sleep(&inbox);
-		if (bell_rung())
-			inbox_stay_awake(&inbox);
-		else
-			inbox_sleep(&inbox, 1);
+		if (!bell_rung())
+			inbox_wait(&inbox, 1);
+		inbox_stay_awake(&inbox);
 	}
 }
 
