@@ -197,7 +197,7 @@ size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, 
 	return copy(channel, payload, to, length, false);
 }
 
-/* As copy. An entry that wraps is copied piece by piece. */
+/* Pieces of memory, one behind the other in the ring. An entry that wraps is copied piece by piece. */
 static size_t channel_copy_vectors(struct channel *channel, uint8_t *payload,
 				   const struct iovec *vectors, unsigned count, size_t length,
 				   bool fill)

@@ -80,7 +80,7 @@ void channel_drop_file(struct channel *channel);
  */
 size_t channel_fill(struct channel *channel, uint8_t *payload, const void *from, size_t length);
 size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, size_t length);
-/* The same for length bytes in count pieces of memory, one behind the other in the ring. */
+/* Copy length bytes in count pieces of memory, one behind the other in the ring, likewise. */
 size_t channel_gather(struct channel *channel, uint8_t *payload, const struct iovec *from,
 		      unsigned count, size_t length);
 size_t channel_scatter(struct channel *channel, const uint8_t *payload, const struct iovec *to,

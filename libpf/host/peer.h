@@ -212,7 +212,7 @@ static inline bool host_peer_takes_pieces(const struct host_peer *peer)
 	       atomic_load_explicit(&peer->out.memory->pieces, memory_order_relaxed);
 }
 
-/* The same for MESSAGE_PUT_BLOCKS. */
+/* Under the peer's lock: does the reader take MESSAGE_PUT_BLOCKS? */
 static inline bool host_peer_takes_blocks(const struct host_peer *peer)
 {
 	return peer->out.memory &&

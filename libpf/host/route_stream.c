@@ -185,7 +185,7 @@ static bool batch_send(struct host_state *host, struct transfer *transfer, uint6
 		request_close(&host->requests, token, REQUEST_BLOCK, &peer->peer);
 	batch_end(host, first, token, sent);
 	*advanced = entry ? ADVANCED_LITTLE : ADVANCED_BLOCKED;
-	/* What the peer has still to read will make room; a ring without memory has room for one. */
+	/* Unread messages make room later. A ring without memory has room for one put. */
 	return entry || (status == PF_ERR_AGAIN && peer->requests_waiting);
 }
 
@@ -230,7 +230,7 @@ int stream_place_all(pf_context *context, struct channel *from, const uint8_t *d
 				      to[i].iov_len, true);
 		length += to[i].iov_len;
 	}
-	/* All that is there: of the last one, nothing. */
+	/* Of the last block that was looked at, nothing is copied. */
 	if (ready < length)
 		length -= to[--i].iov_len;
 	moved = channel_scatter(from, data, to, i, length);

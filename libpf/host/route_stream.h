@@ -28,8 +28,8 @@ uint64_t stream_answer_most(const pf_context *context);
 int stream_place(pf_context *context, struct channel *from, const uint8_t *data, void *local,
 		 uint64_t length, bool may_wait, uint64_t *address);
 /*
- * The same for several blocks, which never wait for a page. *address is in the first block that was
- * not moved whole.
+ * Copy several blocks that arrived in one message, without waiting for a page. *address is in the first
+ * block that was not moved whole.
  */
 int stream_place_all(pf_context *context, struct channel *from, const uint8_t *data,
 		     const struct iovec *to, unsigned count, uint64_t *address);
