@@ -3,6 +3,7 @@
 
 #ifdef PF_ASSERTIONS
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,6 +29,26 @@ bool check_held(const pthread_mutex_t *lock)
 	(void)lock;
 	return true;
 #endif
+}
+
+bool check_held_writing(const pthread_rwlock_t *lock)
+{
+#ifdef __GLIBC__
+	return lock->__data.__cur_writer == gettid();
+#else
+	(void)lock;
+	return true;
+#endif
+}
+
+bool check_held_reading(const pthread_rwlock_t *lock)
+{
+	pthread_rwlock_t *held = (pthread_rwlock_t *)(uintptr_t)lock;
+
+	if (pthread_rwlock_trywrlock(held))
+		return true;
+	pthread_rwlock_unlock(held);
+	return false;
 }
 
 #endif

@@ -29,6 +29,10 @@ __attribute__((noreturn)) void check_failed(const char *file, int line, const ch
 					    const char *what);
 /* Does the calling thread hold the lock? */
 bool check_held(const pthread_mutex_t *lock);
+/* Does the calling thread hold the lock for writing? */
+bool check_held_writing(const pthread_rwlock_t *lock);
+/* Does any thread hold the lock, for reading or writing? The readers of a lock are not noted. */
+bool check_held_reading(const pthread_rwlock_t *lock);
 
 #define assert_that(condition)                                                                     \
 	((condition) ? (void)0 : check_failed(__FILE__, __LINE__, __func__, #condition))
@@ -58,7 +62,11 @@ static inline const void *check_exchange(const void **role, const void *object)
 /* The calling thread is the service thread. */
 #define assert_service(of_service) assert_role(service, of_service)
 /* The calling thread holds the lock; a lock is not taken while needed is false. */
-#define assert_locked(lock, needed) assert_held(lock, needed)
+#define assert_locked(lock, needed) assert_held(check_held, lock, needed)
+/* The calling thread holds the lock of readers and writers for writing. */
+#define assert_locked_writing(lock) assert_held(check_held_writing, lock, true)
+/* Any thread holds the lock of readers and writers. */
+#define assert_locked_reading(lock) assert_held(check_held_reading, lock, true)
 
 #ifdef PF_ASSERTIONS
 #define assert_role(role, object)                                                                  \
@@ -66,13 +74,13 @@ static inline const void *check_exchange(const void **role, const void *object)
 		 (void)0 :                                                                         \
 		 check_failed(__FILE__, __LINE__, __func__,                                        \
 			      "this thread is " #role " of " #object))
-#define assert_held(lock, needed)                                                                  \
-	(!(needed) || check_held(lock) ?                                                           \
+#define assert_held(held, lock, needed)                                                            \
+	(!(needed) || held(lock) ?                                                                 \
 		 (void)0 :                                                                         \
 		 check_failed(__FILE__, __LINE__, __func__, "this thread holds " #lock))
 #else
 #define assert_role(role, object) ((void)sizeof(object))
-#define assert_held(lock, needed) ((void)sizeof(lock), (void)sizeof(needed))
+#define assert_held(held, lock, needed) ((void)sizeof(lock), (void)sizeof(needed))
 #endif
 
 #endif

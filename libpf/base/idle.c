@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "idle.h"
 
+#include "check.h"
+
 void idle_init(struct idle *idle)
 {
 	*idle = (struct idle){ .work = IDLE_WORK_NANOSECONDS, .least = IDLE_SLEEP_LEAST };
@@ -18,6 +20,7 @@ enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64
 {
 	bool works;
 
+	assert_that(idle->polls);
 	if (idle->polls == 1)
 		idle->since = now;
 	if (idle->polls % IDLE_ROUND == 1) {

@@ -52,6 +52,7 @@ static void service_on_wake(int fd, short what, void *arg)
 	uint64_t count;
 	bool stopping;
 
+	assert_service(service);
 	(void)what;
 	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
@@ -114,6 +115,7 @@ struct event *service_event(struct service *service, int fd, short what,
 	struct event *event;
 	unsigned tries = 0;
 
+	assert_service(service);
 	while (!(event = event_new(service->base, fd, what, callback, arg)))
 		allocate_wait(&tries);
 	return event;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "clock.h"
 #include "file.h"
 
@@ -75,6 +76,7 @@ void statistics_destroy(struct statistics *statistics)
 
 void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind)
 {
+	assert_that(kind < FAULT_KINDS);
 	/* Hidden memory moves another way, without waiting for the page. */
 	static const enum pf_stat stats[][FAULT_KINDS] = {
 		[PF_SIDE_LOCAL] = { PF_STAT_LOCAL_MINOR, PF_STAT_LOCAL_MAJOR, PF_STAT_LOCAL_PAGER,

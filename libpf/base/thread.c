@@ -6,6 +6,9 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
 
 struct thread_start {
 	const char *name;
@@ -54,6 +57,7 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
 	pthread_attr_t attributes;
 	int error;
 
+	assert_that(strlen(name) <= 15);
 	if (!start)
 		return ENOMEM;
 	*start = (struct thread_start){ name, run, arg };

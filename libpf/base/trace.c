@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "file.h"
 
 static_assert(sizeof(struct trace_event) == 72, "no gaps");
@@ -87,6 +88,7 @@ void trace_record(struct trace *trace, const struct trace_event *event)
 	struct trace_event *slot = &trace->event[number % TRACE_EVENTS];
 	const size_t behind = offsetof(struct trace_event, time);
 
+	assert_that(event->kind && event->kind < TRACE_KINDS);
 	/* A process killed in between leaves a slot with number 0, recognized by the reader. */
 	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "operation.h"
 
+#include "base/check.h"
 #include "base/probe.h"
 
 static void operations_lock(struct operations *operations)
@@ -51,6 +52,9 @@ void operations_init(struct operations *operations, pf_context *context,
 
 void operations_destroy(struct operations *operations)
 {
+	assert_that(operations->active.next == &operations->active);
+	assert_that(operations->posted.next == &operations->posted);
+	assert_that(operations->away.next == &operations->away);
 	pthread_mutex_destroy(&operations->lock);
 }
 
@@ -67,6 +71,7 @@ struct operation *operations_drop(struct operation *head)
 /* Under the lock. */
 static bool is_full(const struct operations *operations)
 {
+	assert_locked(&operations->lock, operations->threads);
 	return operations->most && operations->open >= operations->most;
 }
 
@@ -134,6 +139,7 @@ void operations_take_posted(struct operations *operations)
 {
 	struct operation *operation;
 
+	assert_progress(operations->context);
 	operations_lock(operations);
 	while ((operation = operations_drop(&operations->posted))) {
 		operation_append(&operations->active, operation);
@@ -148,6 +154,7 @@ struct operation *operations_next_new(struct operations *operations)
 {
 	struct operation *operation = operations->first_new;
 
+	assert_progress(operations->context);
 	if (operation)
 		operations->first_new = operation->next == &operations->active ? NULL :
 										 operation->next;
@@ -158,6 +165,7 @@ void operation_finish(struct operations *operations, struct operation *operation
 {
 	static const enum pf_stat finished[] = { PF_STAT_PUTS, PF_STAT_GETS, PF_STAT_ATOMICS };
 
+	assert_progress(operations->context);
 	if (operation->completion.status == PF_OK)
 		statistic_add(operations->statistics, finished[operation->kind], 1);
 	else if (operation->completion.status == PF_ERR_FAULT)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 void peers_init(struct peers *peers, bool threads)
 {
 	peers->threads = threads;
@@ -60,6 +62,7 @@ static pf_peer *look_up(const struct peers *peers, const uint8_t id[ADDRESS_ID_B
 {
 	pf_peer *peer = peers->first;
 
+	assert_locked(&peers->lock, peers->threads);
 	while (peer && memcmp(peer->id, id, sizeof(peer->id)) != 0)
 		peer = peer->next;
 	return peer;
@@ -80,6 +83,7 @@ pf_peer *peers_get(struct peers *peers, pf_context *context, const uint8_t id[AD
 {
 	pf_peer *peer;
 
+	assert_that(transport);
 	peers_lock(peers);
 	peer = look_up(peers, id);
 	if (!peer) {
@@ -103,6 +107,7 @@ void peer_forget_address(pf_peer *peer)
 
 void peer_set_gone(struct peers *peers, pf_peer *peer, int status, const char *why, bool farewell)
 {
+	assert_progress(peer->context);
 	peer->gone_status = status;
 	peer->farewell = farewell;
 	peer_set_path(peer, why);

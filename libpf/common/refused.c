@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+
 struct refused {
 	TAILQ_ENTRY(refused) next;
 	pf_peer *peer;
@@ -44,6 +46,7 @@ static bool has_room(const struct refused *refused)
 {
 	pf_peer *peer = refused->peer;
 
+	assert_progress(refused->peer->context);
 	if (refused->kind == REFUSED_MESSAGE)
 		return peer->transport->has_room(peer, refused->length);
 	return peer_state(peer) == PEER_GONE || operations_have_room(&peer->context->operations);
@@ -55,6 +58,7 @@ static void refused_report(pf_context *context, struct refused *refused)
 	struct peers *peers = &context->peers;
 	pf_peer *peer = refused->peer;
 
+	assert_locked(&peers->lock, peers->threads);
 	TAILQ_REMOVE(&peers->refused, refused, next);
 	peer->refused &= (uint8_t)~refused->kind;
 	free(refused);
@@ -76,6 +80,7 @@ int refused_tell(pf_context *context)
 	int count = 0;
 	bool room;
 
+	assert_progress(context);
 	peers_lock(peers);
 	for (refused = TAILQ_FIRST(&peers->refused); refused; refused = next) {
 		room = refused->seen;

@@ -55,6 +55,7 @@ static bool has_news(pf_context *context)
  */
 static bool may_sleep_now(pf_context *context)
 {
+	assert_progress(context);
 	transports_prepare_sleep(context);
 	return may_sleep(context) && !has_news(context);
 }
@@ -76,6 +77,7 @@ static __attribute__((noinline)) void progress_idle(pf_context *context)
 	uint64_t ahead, now;
 	enum idle_step step;
 
+	assert_progress(context);
 	/* With a descriptor only its waiter sleeps: the program may have more to do. */
 	if (!context->options.idle_polls || waiter_is_open(waiter_of(context)) ||
 	    !idle_polled(&context->idle))
@@ -113,6 +115,7 @@ static __attribute__((noinline)) void progress_idle(pf_context *context)
 /* Leave the processor to the service thread, which connects the process to a peer. */
 static __attribute__((noinline)) void sleep_to_connect(pf_context *context)
 {
+	assert_progress(context);
 	transports_announce_sleep(context);
 	if (may_sleep_now(context)) {
 		/* Callers on other threads may connect to more peers meanwhile. */
@@ -128,6 +131,7 @@ static void report_gone(pf_context *context)
 {
 	pf_peer *peer;
 
+	assert_progress(context);
 	context->peers.gone = false;
 	peers_lock(&context->peers);
 	peer = context->peers.first;
@@ -155,6 +159,7 @@ static void report_gone(pf_context *context)
  */
 static __attribute__((noinline)) int report_peers(pf_context *context)
 {
+	assert_progress(context);
 	atomic_store_explicit(&context->peers.news, false, memory_order_relaxed);
 	if (context->peers.gone)
 		report_gone(context);
@@ -280,6 +285,7 @@ static uint64_t longest_wait(pf_context *context)
 {
 	uint64_t longest = 0;
 
+	assert_progress(context);
 	transports_prepare_sleep(context);
 	/* Only an empty poll shows that all active operations wait. */
 	if (may_sleep(context) &&

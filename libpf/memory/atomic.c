@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "atomic.h"
 
+#include "base/check.h"
 #include "pf.h"
 #include "touch.h"
 
@@ -40,6 +41,7 @@ int atomic_execute(const struct atomic_request *request, uint64_t *value)
 	 */
 	int status = touch_range(request->address, request->width, true, value);
 
+	assert_that(atomic_valid(request->op, request->width, request->address));
 	if (status != PF_OK)
 		return status;
 	if (request->width == 4)

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/page.h"
 #include "pagemap.h"
 
@@ -48,6 +49,7 @@ static void request_collapse(struct collapse *collapse, uint64_t address)
 void collapse_init(struct collapse *collapse, uint64_t threshold, uint64_t size,
 		   struct service *service, struct statistics *statistics)
 {
+	assert_that(size && !(size & (size - 1)));
 	*collapse = (struct collapse){ .threshold = size <= COLLAPSE_SIZE_MAX ? threshold : 0,
 				       .shift = (unsigned)__builtin_ctzll(size),
 				       .service = service,
@@ -58,6 +60,7 @@ void collapse_note(struct collapse *collapse, const void *memory, uint64_t lengt
 {
 	uint64_t address = (uint64_t)(uintptr_t)memory, end = address + length;
 
+	assert_that(collapse->threshold);
 	while (address < end) {
 		uint64_t range = address >> collapse->shift;
 		uint64_t next = (range + 1) << collapse->shift;

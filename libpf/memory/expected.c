@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "expected.h"
 
+#include "base/check.h"
 #include "collapse.h"
 #include "touch.h"
 
@@ -34,6 +35,7 @@ static bool expected_make(struct expected *expected, uint64_t start)
 	struct mapping mapping;
 	uint64_t cold, failed;
 
+	assert_locked(&expected->lock, true);
 	if (residency_look(expected->residency, start, expected->size, &cold) < expected->size ||
 	    cold < expected->size)
 		return true;
@@ -53,6 +55,7 @@ static void expected_go_on(struct expected *expected, uint64_t front_bytes, uint
 	uint64_t front = front_bytes > expected->size ? front_bytes / expected->size : 1;
 	uint64_t back = back_bytes / expected->size;
 
+	assert_locked(&expected->lock, true);
 	for (; front && expected->start < expected->end; front--) {
 		if (!expected_make(expected, expected->start))
 			expected->end = 0;

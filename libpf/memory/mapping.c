@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 
@@ -242,6 +243,7 @@ static bool list_renew(struct mappings *mappings, struct list *list, uint64_t mo
 /* Under the lock. */
 static void list_install(struct mappings *mappings, const struct list *list, uint64_t cost)
 {
+	assert_locked(&mappings->lock, true);
 	free(mappings->list);
 	mappings->list = list->mappings;
 	mappings->count = list->count;
@@ -279,6 +281,7 @@ static void mappings_ask(struct mappings *mappings)
 {
 	struct mappings_task *work = calloc(1, sizeof(*work));
 
+	assert_locked(&mappings->lock, true);
 	if (!work)
 		return;
 	work->task.run = mappings_run;
@@ -294,6 +297,7 @@ static void mappings_renew(struct mappings *mappings)
 	uint64_t now = clock_nanoseconds(CLOCK_MONOTONIC), most = UINT64_MAX, cost;
 	struct list list;
 
+	assert_locked(&mappings->lock, true);
 	if (mappings->asked || now < mappings->due)
 		return;
 	if (mappings->lifetime && mappings->list &&

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/probe.h"
@@ -39,6 +40,7 @@ static void load_defer(void *arg, uint64_t page, struct deferred_unit *unit)
 {
 	struct deferred_load *load = allocate_or_wait(sizeof(*load));
 
+	assert_service(((struct memory *)arg)->pagers.service);
 	*load = (struct deferred_load){
 		.resolution = { .address = page, .length = 1, .done = load_resolved },
 		.unit = unit,

@@ -7,6 +7,7 @@
 #ifndef PF_MEMORY_H
 #define PF_MEMORY_H
 
+#include "base/check.h"
 #include "base/service.h"
 #include "base/statistics.h"
 #include "collapse.h"
@@ -75,6 +76,7 @@ static inline void memory_resolve(struct memory *memory, struct resolution *reso
 static inline void memory_moved(struct memory *memory, const void *address, uint64_t length,
 				uint64_t transfer_length)
 {
+	assert_progress(memory->context);
 	if (memory->collapse.threshold && transfer_length <= COLLAPSE_TRANSFER_MAX)
 		collapse_note(&memory->collapse, address, length);
 }

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/thread.h"
 
@@ -63,6 +64,7 @@ static bool must_rest(struct pace *pace)
 {
 	enum activity_state state = activity_observe(pace->activity, &pace->observer);
 
+	assert_locked(&pace->lock, true);
 	if (state == ACTIVITY_COMPUTING && !pace->yielded) {
 		sched_yield();
 		state = activity_observe(pace->activity, &pace->observer);
@@ -78,6 +80,7 @@ static void rest_until(struct pace *pace, uint64_t due)
 					.tv_nsec = (long)(due % 1000000000) };
 	const unsigned wakes = pace->wakes;
 
+	assert_locked(&pace->lock, true);
 	atomic_store_explicit(&pace->rests, true, memory_order_relaxed);
 	while (!pace->stopped && pace->wakes == wakes &&
 	       pthread_cond_timedwait(&pace->rested, &pace->lock, &until) != ETIMEDOUT)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/number.h"
@@ -119,6 +120,7 @@ static struct pf_pager *find_pager(struct pagers *pagers, uint64_t address)
 {
 	struct pf_pager *pager;
 
+	assert_locked_reading(&pagers->lock);
 	LIST_FOREACH(pager, &pagers->list, link) {
 		if (address >= pager->start && address < pager->end)
 			break;
@@ -137,6 +139,7 @@ static bool pagers_overlap(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
 
+	assert_locked_reading(&pagers->lock);
 	LIST_FOREACH(pager, &pagers->list, link) {
 		if (start < pager->end && pager->start < end)
 			return true;
@@ -269,6 +272,7 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 	char *pages;
 	int status;
 
+	assert_locked_reading(&pagers->lock);
 	*end = start + length;
 	*installed = false;
 	/* The page may be present by now, with a unit supplied for another page fault. */
@@ -344,6 +348,7 @@ static uint64_t unowned_end(struct pagers *pagers, uint64_t start, uint64_t end)
 {
 	struct pf_pager *pager;
 
+	assert_locked_reading(&pagers->lock);
 	LIST_FOREACH(pager, &pagers->list, link) {
 		if (start < pager->end && end > pager->start)
 			end = pager->start > start ? pager->start : start;
@@ -369,6 +374,7 @@ static bool is_reported(const struct pagers *pagers, uint64_t page)
 					 .mode = UFFDIO_REGISTER_MODE_MISSING };
 	bool failed;
 
+	assert_locked_reading(&pagers->lock);
 	do {
 		failed = ioctl(pagers->userfault, UFFDIO_COPY, &copy) < 0;
 	} while (failed && (errno == EAGAIN || errno == EINTR));
@@ -455,6 +461,8 @@ static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint
 	uint64_t length = before ? number_min(before + pager->unit, pager->ahead) : 0;
 	const struct timeval now = { 0, 0 };
 
+	assert_service(pagers->service);
+	assert_locked_reading(&pagers->lock);
 	length -= length % pager->unit;
 	if (!length || end == pager->end)
 		return;
@@ -466,6 +474,8 @@ static void plan_ahead(struct pagers *pagers, const struct pf_pager *pager, uint
 /* Service thread, under the lock: may the service thread call supply? */
 static bool may_supply_here(const struct pagers *pagers, struct pf_pager *pager)
 {
+	assert_service(pagers->service);
+	assert_locked_reading(&pagers->lock);
 	return pager_is_quick(pager) || !pagers->defer;
 }
 
@@ -478,6 +488,8 @@ static void continue_ahead(struct pagers *pagers, const struct pf_pager *pager)
 	const struct timeval now = { 0, 0 };
 	uint64_t end = unit_start(pager, pagers->ahead_start) + pager->unit;
 
+	assert_service(pagers->service);
+	assert_locked_reading(&pagers->lock);
 	if (end >= pagers->ahead_end)
 		return;
 	pagers->ahead_start = end;
@@ -506,6 +518,8 @@ static struct deferred_unit *unit_defer(struct pagers *pagers, const struct pf_p
 {
 	struct deferred_unit *unit;
 
+	assert_service(pagers->service);
+	assert_locked_reading(&pagers->lock);
 	LIST_FOREACH(unit, &pagers->deferred, link) {
 		if (unit->pager == pager && page >= unit->start && page < unit->end)
 			return NULL;
@@ -535,6 +549,7 @@ static void supply_ahead(int fd, short what, void *arg)
 	uint64_t start, end;
 	bool installed;
 
+	assert_service(pagers->service);
 	(void)fd, (void)what;
 	pthread_rwlock_rdlock(&pagers->lock);
 	start = pagers->ahead_start;
@@ -578,6 +593,7 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
 	struct pf_pager *pager;
 	int status = PF_OK;
 
+	assert_service(pagers->service);
 	pthread_rwlock_rdlock(&pagers->lock);
 	pager = find_pager(pagers, page);
 	defers = pager && !may_supply_here(pagers, pager);
@@ -610,6 +626,8 @@ static void resolve_message(struct pagers *pagers, uint64_t address)
  */
 static void unit_plan(struct pagers *pagers, const struct deferred_unit *unit)
 {
+	assert_service(pagers->service);
+	assert_locked_reading(&pagers->lock);
 	if (!unit->ahead && unit->pager->ahead)
 		plan_ahead(pagers, unit->pager, unit->start, unit->end);
 	/* Otherwise a later page fault has begun another part. */
@@ -628,6 +646,7 @@ static void unit_end(struct task *task, bool dropped)
 	struct pagers *pagers = unit->pagers;
 
 	if (!dropped) {
+		assert_service(pagers->service);
 		pthread_rwlock_rdlock(&pagers->lock);
 		LIST_REMOVE(unit, link);
 		if (unit->pager && unit->status == PF_OK)
@@ -642,6 +661,7 @@ static void unit_end(struct task *task, bool dropped)
 
 void pagers_supplied(struct deferred_unit *unit, int status)
 {
+	assert_that(status == PF_OK || status == PF_ERR_FAULT);
 	unit->status = status;
 	unit->task.run = unit_end;
 	service_run(unit->pagers->service, &unit->task);
@@ -649,6 +669,7 @@ void pagers_supplied(struct deferred_unit *unit, int status)
 
 void pagers_defer(struct pagers *pagers, pagers_defer_fn defer, void *arg)
 {
+	assert_that(LIST_EMPTY(&pagers->list));
 	pagers->defer = defer;
 	pagers->defer_arg = arg;
 }
@@ -661,6 +682,7 @@ static void userfault_on_readable(int userfault, short what, void *arg)
 	struct pagers *pagers = arg;
 	size_t i;
 
+	assert_service(pagers->service);
 	(void)what;
 	for (i = 0; bytes > 0 && i < (size_t)bytes / sizeof(messages[0]); i++) {
 		if (messages[i].event == UFFD_EVENT_PAGEFAULT)
@@ -681,6 +703,7 @@ static void start_watch(struct task *task, bool dropped)
 	free(task);
 	if (dropped)
 		return;
+	assert_service(pagers->service);
 	pagers->ahead = service_event(pagers->service, -1, 0, supply_ahead, pagers);
 	pagers->readable = service_event(pagers->service, pagers->userfault, EV_READ | EV_PERSIST,
 					 userfault_on_readable, pagers);
@@ -695,6 +718,7 @@ static int open_userfault(struct pagers *pagers)
 	void *no_access;
 	int fd;
 
+	assert_locked_writing(&pagers->lock);
 	if (pagers->userfault >= 0)
 		return PF_OK;
 	do {
@@ -734,6 +758,7 @@ void pagers_forward(struct pagers *pagers, pagers_forward_fn forward, void *arg)
 /* Under the lock for writing. */
 static int set_forward(struct pagers *pagers, const struct pf_pager *pager, bool enable)
 {
+	assert_locked_writing(&pagers->lock);
 	if (!pagers->forward)
 		return PF_OK;
 	return pagers->forward(pagers->forward_arg, pager->start, pager->end - pager->start,
@@ -747,6 +772,7 @@ static int register_range(struct pagers *pagers, const struct pf_pager *pager)
 					 .mode = UFFDIO_REGISTER_MODE_MISSING };
 	int status = PF_ERR_ARGUMENT;
 
+	assert_locked_writing(&pagers->lock);
 	if (ioctl(pagers->userfault, UFFDIO_REGISTER, &range) < 0)
 		return PF_ERR_ARGUMENT;
 	/* Memory of huge pages (hugetlbfs) cannot take single pages: it has no UFFDIO_ZEROPAGE. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy.h"
 
+#include "base/check.h"
+
 enum {
 	POLICY_RESOLVES_AHEAD = 1, /* a window behind the block that met a page fault */
 	POLICY_MAKES_HUGE = 2,     /* huge pages where a transfer covers them whole */
@@ -34,6 +36,7 @@ uint64_t policy_window(enum pf_policy policy, struct resolve_window *window, uin
 {
 	uint64_t size = block;
 
+	assert_that(offset < length && block);
 	if (policy_has(policy, POLICY_RESOLVES_AHEAD)) {
 		if (offset == window->next && window->size)
 			size = 2 * window->size;

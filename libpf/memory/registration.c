@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/page.h"
 #include "pagemap.h"
 #include "touch.h"
@@ -99,7 +100,7 @@ static void unlock_uncovered(const struct registrations *registrations, uint64_t
 	}
 }
 
-/* Under the lock: unlock and free. */
+/* Under the lock, unless the registrations are destroyed: unlock and free. */
 static void registration_drop(struct registrations *registrations, pf_registration *registration)
 {
 	TAILQ_REMOVE(&registrations->list, registration, link);
@@ -112,6 +113,7 @@ static bool registration_evict(struct registrations *registrations)
 {
 	pf_registration *oldest;
 
+	assert_locked(&registrations->lock, true);
 	TAILQ_FOREACH_REVERSE(oldest, &registrations->list, registration_list, link) {
 		if (!oldest->users)
 			break;
@@ -130,6 +132,7 @@ static pf_registration *find_covering(const struct registrations *registrations,
 {
 	pf_registration *found;
 
+	assert_locked(&registrations->lock, true);
 	TAILQ_FOREACH(found, &registrations->list, link) {
 		if (found->start <= start && found->end >= end)
 			break;
@@ -146,6 +149,7 @@ static pf_registration *registration_use(struct registrations *registrations, ui
 {
 	pf_registration *registration = NULL;
 
+	assert_locked(&registrations->lock, true);
 	if (registrations->mode == PF_MODE_PIN_CACHE)
 		registration = find_covering(registrations, start, end);
 	*hit = registration;
@@ -171,6 +175,7 @@ static pf_registration *registration_use(struct registrations *registrations, ui
 static void registration_release(struct registrations *registrations, pf_registration *registration,
 				 bool keep)
 {
+	assert_locked(&registrations->lock, true);
 	if (--registration->users)
 		return;
 	if (!keep) {
@@ -219,6 +224,7 @@ static int registration_pin(struct registrations *registrations, uint64_t start,
 	uint64_t failed;
 	int status;
 
+	assert_locked(&registrations->lock, true);
 	while (kernel_mlock(start, end) < 0) {
 		if (errno != ENOMEM)
 			return errno == EPERM ? PF_ERR_MEMORY : PF_ERR_SYSTEM;

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "mapping.h"
 
 /* A hint is about a piece of 64 KiB, with a bit for each unit of 4 KiB, whatever the page size. */
@@ -148,6 +149,7 @@ static inline bool residency_is_trusted(struct residency *residency, uint64_t ad
 	uint64_t piece = address >> RESIDENCY_PIECE_SHIFT, end = address + length;
 	uint16_t now = residency_now();
 
+	assert_that(length);
 	for (; piece <= (end - 1) >> RESIDENCY_PIECE_SHIFT; piece++) {
 		uint64_t hint = atomic_load_explicit(&residency->hints[piece % RESIDENCY_HINTS],
 						     memory_order_relaxed);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/resource.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/probe.h"
@@ -179,6 +180,7 @@ static void resolution_queue(struct resolver *resolver, struct resolution *resol
 {
 	struct resolution *first;
 
+	assert_locked(&resolver->lock, true);
 	resolver->queued++;
 	TAILQ_FOREACH(first, &resolver->turns, turn) {
 		if (first->asker == resolution->asker) {
@@ -190,12 +192,13 @@ static void resolution_queue(struct resolver *resolver, struct resolution *resol
 	TAILQ_INSERT_TAIL(&resolver->turns, resolution, turn);
 }
 
-/* Under the lock, with a resolution queued: take the oldest of the asker at turn. */
+/* Under the lock, or without threads: take the oldest queued resolution of the asker at turn. */
 static struct resolution *resolution_take(struct resolver *resolver)
 {
 	struct resolution *resolution = TAILQ_FIRST(&resolver->turns);
 	struct resolution *next = STAILQ_FIRST(&resolution->rest);
 
+	assert_that(resolver->queued);
 	resolver->queued--;
 	TAILQ_REMOVE(&resolver->turns, resolution, turn);
 	if (next) {
@@ -272,6 +275,7 @@ void resolver_destroy(struct resolver *resolver)
 /* Under the lock. A failure is not reported; started stays the same. */
 static void start_thread(struct resolver *resolver)
 {
+	assert_locked(&resolver->lock, true);
 	if (!thread_start(&resolver->threads[resolver->started], "libpf resolver", resolver_main,
 			  resolver))
 		resolver->started++;
@@ -303,6 +307,7 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 {
 	bool queued = false;
 
+	assert_that(resolution->done);
 	/* The range may come from a peer. */
 	if (!resolution->length || resolution->length > RESOLVER_LENGTH_MAX ||
 	    resolution->address + resolution->length < resolution->address) {

@@ -12,6 +12,7 @@
 
 static int object, other;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t lock_of_readers = PTHREAD_RWLOCK_INITIALIZER;
 
 /* Run in a child process, without its message. Return whether it was ended by abort(3). */
 static bool is_aborted(void (*run)(void))
@@ -103,6 +104,28 @@ static void keep_lock(void)
 	assert_locked(&lock, true);
 }
 
+static void break_reading(void)
+{
+	assert_locked_reading(&lock_of_readers);
+}
+
+/* A reader is no writer. */
+static void break_writing(void)
+{
+	pthread_rwlock_rdlock(&lock_of_readers);
+	assert_locked_writing(&lock_of_readers);
+}
+
+static void keep_reading(void)
+{
+	pthread_rwlock_rdlock(&lock_of_readers);
+	assert_locked_reading(&lock_of_readers);
+	pthread_rwlock_unlock(&lock_of_readers);
+	pthread_rwlock_wrlock(&lock_of_readers);
+	assert_locked_reading(&lock_of_readers);
+	assert_locked_writing(&lock_of_readers);
+}
+
 static void test_broken(void **state)
 {
 	assert_true(is_aborted(break_condition));
@@ -111,6 +134,8 @@ static void test_broken(void **state)
 	assert_true(is_aborted(break_service));
 	assert_true(is_aborted(break_lock));
 	assert_true(is_aborted(break_lock_of_other));
+	assert_true(is_aborted(break_reading));
+	assert_true(is_aborted(break_writing));
 }
 
 static void test_kept(void **state)
@@ -119,6 +144,7 @@ static void test_kept(void **state)
 	assert_false(is_aborted(nest_progress));
 	assert_false(is_aborted(keep_service));
 	assert_false(is_aborted(keep_lock));
+	assert_false(is_aborted(keep_reading));
 }
 
 #else
