@@ -37,7 +37,7 @@ struct network {
 	struct interface interfaces[INTERFACES_MOST];
 	/* A first socket for each interface, then a second socket for each. */
 	struct socket sockets[SOCKETS_MOST];
-	unsigned count; /* number of interfaces */
+	unsigned count;     /* number of interfaces */
 	char no_ports[128]; /* reason for count 0 */
 	struct receiver *receiver;
 	struct net_batch *batches; /* array of SEND_BATCHES */
@@ -45,14 +45,14 @@ struct network {
 
 	pthread_mutex_t lock;
 	_Atomic bool driving;
-	_Atomic bool posted;        /* something to send since the driver looked */
-	bool calling;               /* progress drives: callbacks are permitted */
-	_Atomic int caller;         /* thread inside a callback, as gettid; 0: none */
-	const struct socket *heard; /* socket of the last packets; the driver's own */
-	bool held;                  /* the sockets refused some of the packets */
-	struct coalesce coalesce;   /* posts waiting for the next poll */
-	_Atomic bool behind;        /* packets came, and the answer was put off */
-	_Atomic bool untold;        /* progress has events to tell to the application */
+	_Atomic bool posted;         /* something to send since the driver looked */
+	bool calling;                /* progress drives: callbacks are permitted */
+	_Atomic int caller;          /* thread inside a callback, as gettid; 0: none */
+	const struct socket *heard;  /* socket of the last packets; the driver's own */
+	bool held;                   /* the sockets refused some of the packets */
+	struct coalesce coalesce;    /* posts waiting for the next poll */
+	_Atomic bool behind;         /* packets came, and the answer was put off */
+	_Atomic bool untold;         /* progress has events to tell to the application */
 	struct network_watch *watch; /* events of the service thread */
 	struct net_processes processes;
 	struct net_memory memory;
