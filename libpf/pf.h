@@ -472,7 +472,7 @@ void pf_set_receive(pf_context *context, pf_receive_fn receive, void *arg);
  */
 typedef void (*pf_receive_pieces_fn)(pf_context *context, pf_peer *from, uint8_t tag,
 				     const struct iovec *pieces, unsigned count, void *arg);
-/* As pf_set_receive. */
+/* See pf_set_receive. */
 void pf_set_receive_pieces(pf_context *context, pf_receive_pieces_fn receive, void *arg);
 
 /*
@@ -483,7 +483,7 @@ void pf_set_receive_pieces(pf_context *context, pf_receive_pieces_fn receive, vo
  */
 typedef void (*pf_error_fn)(pf_context *context, pf_peer *peer, int status, const char *text,
 			    void *arg);
-/* As pf_set_receive. */
+/* See pf_set_receive. */
 void pf_set_error(pf_context *context, pf_error_fn error, void *arg);
 
 /*
@@ -495,7 +495,7 @@ void pf_set_error(pf_context *context, pf_error_fn error, void *arg);
  * not if a network that repeats or delays packets is enough to explain it.
  */
 typedef void (*pf_warning_fn)(pf_context *context, pf_peer *peer, const char *text, void *arg);
-/* As pf_set_receive. */
+/* See pf_set_receive. */
 void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg);
 
 /*
@@ -510,7 +510,7 @@ void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg);
  * repeated, and take it in room.
  */
 typedef void (*pf_room_fn)(pf_context *context, pf_peer *peer, void *arg);
-/* As pf_set_receive. Without it, repeat the call after pf_progress. */
+/* See pf_set_receive. Without it, repeat the call after pf_progress. */
 void pf_set_room(pf_context *context, pf_room_fn room, void *arg);
 
 enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };

@@ -218,7 +218,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	return transfer->share ? ADVANCED_SHARED : ADVANCED_WAITS;
 
 lost:
-	/* What was not moved when the peer ended never will be. */
+	/* Nothing moves any more what was not moved when the peer ended. */
 	transfer_fail(transfer, peer->peer.gone_status, PF_SIDE_NONE, 0);
 	abandon(host, transfer);
 	return ADVANCED_TO_END;
