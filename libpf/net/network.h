@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "coalesce.h"
 #include "grace.h"
 #include "process.h"
@@ -196,5 +197,23 @@ static inline void network_unlock(struct network *network)
 	assert_locked(&network->lock, true);
 	pthread_mutex_unlock(&network->lock);
 }
+
+/* ---- between the files of the network ---- */
+
+static inline uint64_t network_now(void)
+{
+	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+}
+
+/* drive.c: receive, send and keep the deadlines. Return the number of events and packets. */
+unsigned network_drive(struct network *network, unsigned rounds);
+/* Send what may go now. Return the number of packets. */
+unsigned network_transmit(struct network *network, uint64_t time);
+/* Tell the core of all that the system reports of packets sent by a socket. */
+void network_take_complaints(struct network *network, struct socket *socket);
+/* Add the counts of the core and of the sockets to the statistics of the context. */
+void network_add_counts(struct network *network);
+/* network.c: a page was resolved. Wake the service thread if it attends. */
+void network_wake_driver(struct net_memory *memory);
 
 #endif

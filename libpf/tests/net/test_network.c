@@ -4,36 +4,7 @@
  * applications poll, sleep or close while there is something to send or receive. What would never
  * happen without the service thread is awaited for up to PATIENCE.
  */
-#include "pair.h"
-
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/sock_diag.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "common/context.h"
-#include "protocol/association.h"
-#include "net/network.h"
-#include "net/process.h"
-#include "patience.h"
-
-#ifndef SO_MEMINFO
-#define SO_MEMINFO 55
-#endif
-
-#define PATIENCE 20000 /* ms */
-#define WINDOW MIB
-#define LONGEST 1472 /* a packet with the usual MTU, bytes */
-
-static struct network *network_of(struct pair *me)
-{
-	return me->context->network;
-}
+#include "network_pair.h"
 
 /* Wait without polls until this is true. */
 #define await_unpolled(condition)                                                                  \
@@ -64,25 +35,11 @@ static bool rests(struct pair *me)
 	return due > clock_nanoseconds(CLOCK_MONOTONIC) + REST_NANOSECONDS;
 }
 
-static struct pair *start(void (*work)(struct pair *me))
-{
-	struct pair_setup setup = { .here = pair_options(),
-				    .there = pair_options(),
-				    .window = WINDOW,
-				    .work = work,
-				    .receive = pair_count_message,
-				    .receive_here = pair_count_message };
-
-	/* No probes of the peer. */
-	setup.here.peer_timeout = setup.there.peer_timeout = 1000;
-	return pair_start(&setup);
-}
-
 /* ---- sends while the application does not poll ---- */
 
 static void test_posts(void **state)
 {
-	struct pair *pair = start(NULL);
+	struct pair *pair = network_pair(NULL);
 	uint64_t i;
 
 	pair_connect(pair);
@@ -157,7 +114,7 @@ static void test_away(void **state)
  */
 static void test_posts_before_computing(void **state)
 {
-	struct pair *pair = start(NULL);
+	struct pair *pair = network_pair(NULL);
 	unsigned rounds, at_once = 0;
 	uint64_t sent, message;
 
@@ -191,7 +148,7 @@ static bool connected(struct pair *me)
 /* A peer that alone sends for long has a socket of its own, which the service thread watches too. */
 static void test_connected(void **state)
 {
-	struct pair *pair = start(NULL);
+	struct pair *pair = network_pair(NULL);
 	uint64_t i = 0;
 
 	pair_connect(pair);
@@ -216,7 +173,7 @@ static void test_connected(void **state)
 static void test_full_window(void **state)
 {
 	static const uint8_t bytes[64 * 1024];
-	struct pair *pair = start(NULL);
+	struct pair *pair = network_pair(NULL);
 	struct network *network = network_of(pair);
 	struct itimerspec end;
 	bool shown = false;
@@ -244,7 +201,7 @@ static void test_full_window(void **state)
 static void test_stops_polling(void **state)
 {
 	static const uint8_t bytes[64 * 1024];
-	struct pair *pair = start(NULL);
+	struct pair *pair = network_pair(NULL);
 	struct network *network = network_of(pair);
 	unsigned round, i, seed = (unsigned)clock_nanoseconds(CLOCK_MONOTONIC);
 
@@ -285,22 +242,6 @@ static void drop_packets(struct pair *me, bool on)
 					   sizeof(program)));
 }
 
-static uint32_t dropped(struct pair *me)
-{
-	struct network *network = network_of(me);
-	uint32_t values[SK_MEMINFO_VARS], total = 0;
-	socklen_t size;
-	unsigned i;
-
-	for (i = 0; i < network_sockets(network); i++) {
-		size = sizeof(values);
-		pair_check(me, !getsockopt(network->sockets[i].fd, SOL_SOCKET, SO_MEMINFO, values,
-					   &size));
-		total += values[SK_MEMINFO_DROPS];
-	}
-	return total;
-}
-
 /* Drop packets until one was dropped. Step 1: it begins. */
 static void drop_one(struct pair *me)
 {
@@ -321,7 +262,7 @@ static void drop_one_when_told(struct pair *me)
 
 static void test_retransmission(void **state)
 {
-	struct pair *pair = start(drop_one_when_told);
+	struct pair *pair = network_pair(drop_one_when_told);
 
 	pair_connect(pair);
 	await_unpolled(attended(pair));
@@ -337,7 +278,7 @@ static void test_retransmission(void **state)
 /* pf_close waits for the first packet to a new peer, which is lost, but not for long. */
 static bool arrives_after_close(void)
 {
-	struct pair *pair = start(drop_one);
+	struct pair *pair = network_pair(drop_one);
 	bool arrived;
 
 	pair_watch(pair, 1, 1);
@@ -397,7 +338,7 @@ static void await_goodbye(struct pair *me)
 /* A context that closes while its sockets are full waits for room to say GOODBYE. */
 static void test_close_full(void **state)
 {
-	struct pair *pair = start(await_goodbye);
+	struct pair *pair = network_pair(await_goodbye);
 
 	pair_connect(pair);
 	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
@@ -409,182 +350,6 @@ static void test_close_full(void **state)
 	await_unpolled(*pair_value(pair, 1, 1));
 	assert_int_equal(*pair_value(pair, 1, 1), 1);
 	pair_end(pair);
-}
-
-static void post_puts(struct pair *me, uint8_t *bytes, unsigned count, struct pair_done *done)
-{
-	while (count--)
-		pair_post(me, me->peer, PUT, bytes, pair_there(me, 1, me->window), WINDOW, done);
-}
-
-static void refuse_checksums(struct network *network, int refuse)
-{
-	unsigned i;
-
-	for (i = 0; i < network_sockets(network); i++)
-		assert_ok(setsockopt(network->sockets[i].fd, SOL_SOCKET, SO_NO_CHECK, &refuse,
-				     sizeof(refuse)));
-}
-
-/* Nothing can be sent, which is not because of the interface's MTU; then it can again. */
-static void test_nothing_fits(void **state)
-{
-	struct pair *pair = start(NULL);
-	struct network *network = network_of(pair);
-	struct pair_done done = { 0 };
-	uint8_t *bytes = test_alloc(WINDOW);
-	struct net_path_info info;
-	unsigned i;
-
-	/* Packets short enough to be sent in batches, until the window is large. */
-	for (i = 0; i < network->count; i++)
-		network->interfaces[i].mtu = LONGEST + 28;
-	for (i = 1; i <= 50; i++) {
-		post_puts(pair, bytes, 8, &done);
-		pair_await_done(pair, &done, 8 * i);
-	}
-	/* The system segments no batches for a socket without checksums. */
-	refuse_checksums(network, 1);
-	pattern_fill(bytes, WINDOW, 7);
-	post_puts(pair, bytes, 8, &done);
-	for (i = 0; i < 1000; i++)
-		pf_progress(pair->context);
-	network_lock(network);
-	assert_true(net_path_info(network->processes.list->association, 0, &info));
-	network_unlock(network);
-	assert_in_range(info.packet, NET_PACKET_LEAST, LONGEST - 8);
-	refuse_checksums(network, 0);
-	pair_await_done(pair, &done, 8 * 51);
-	assert_int_equal(done.failed, 0);
-	pair_check_pattern(pair, pair->window, WINDOW, 7);
-	free(bytes);
-	pair_end(pair);
-}
-
-/* ---- credit ---- */
-
-#define UNPRIVILEGED 212992u        /* net.core.rmem_max of most systems */
-#define USED (UNPRIVILEGED * 2 / 3) /* of it, by packets of LONGEST bytes */
-
-static void send_apart(struct network *network)
-{
-	unsigned i;
-
-	for (i = 0; i < network->count; i++)
-		network->interfaces[i].mtu = LONGEST + 28;
-	/* As over a cable: each packet is a buffer of its own. */
-	for (i = 0; i < network_sockets(network); i++)
-		network->sockets[i].segments = false;
-}
-
-static struct net_path_info first_path(struct network *network)
-{
-	struct net_path_info info;
-
-	network_lock(network);
-	assert_true(net_path_info(network->processes.list->association, 0, &info));
-	network_unlock(network);
-	return info;
-}
-
-/* Congestion is not what keeps packets back. */
-static void open_window(struct network *network)
-{
-	struct congestion *congestion;
-
-	network_lock(network);
-	congestion = &network->processes.list->association->paths[0]->congestion;
-	congestion->window = (uint64_t)WINDOW << 8;
-	congestion->after_pause = false;
-	network_unlock(network);
-}
-
-static bool is_stopped(int pid)
-{
-	char name[64], state = 0;
-	FILE *file;
-
-	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
-	file = fopen(name, "r");
-	if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-		state = 0;
-	if (file)
-		fclose(file);
-	return state == 'T';
-}
-
-static void tell_dropped(struct pair *me, const uint64_t *arguments)
-{
-	atomic_store(pair_value(me, 1, 1), dropped(me));
-}
-
-/*
- * A sender uses all its credit for a receiver that does not read, and whose socket has the buffer
- * that an unprivileged process gets: nothing is dropped.
- */
-static void check_credit(bool messages)
-{
-	struct pair_setup setup = { .here = pair_options(),
-				    .there = pair_options(),
-				    .window = WINDOW,
-				    .command = tell_dropped,
-				    .receive = pair_count_message };
-	struct pair_done done = { 0 };
-	uint8_t *bytes = test_alloc(WINDOW);
-	struct network *network;
-	struct pair *pair;
-	const uint64_t wanted = messages ? 100u * 64 : USED;
-	uint64_t in_flight, most = 0;
-	unsigned i, tries;
-	uint32_t before;
-
-	setup.there.socket_buffer = UNPRIVILEGED;
-	pair = pair_start(&setup);
-	network = network_of(pair);
-	send_apart(network);
-	/* Until long packets are known to pass. */
-	for (i = 1; i < 20; i++) {
-		post_puts(pair, bytes, 1, &done);
-		pair_await_done(pair, &done, i);
-	}
-	pair_command(pair, 0);
-	before = (uint32_t)*pair_value(pair, 1, 1);
-	assert_int_equal(kill(pair_pid(pair, 1), SIGSTOP), 0);
-	for (tries = 0; tries < PATIENCE && !is_stopped(pair_pid(pair, 1)); tries++)
-		usleep(1000);
-	if (!messages)
-		post_puts(pair, bytes, 1, &done);
-	for (i = 0; i < 20000 || (most <= wanted && i < 1000000); i++) {
-		/* Again and again: time-outs of a slow machine close it. Nothing under way is forgotten. */
-		if (i % 64 == 0)
-			open_window(network);
-		if (messages)
-			pf_send(pair->peer, 0, bytes, 8, NULL, 0);
-		pf_progress(pair->context);
-		/* A slow machine takes so long that packets count as lost before the last poll. */
-		in_flight = first_path(network).in_flight;
-		if (most < in_flight)
-			most = in_flight;
-	}
-	if (most <= wanted)
-		print_message("# %llu bytes were under way, in packets of %u\n",
-			      (unsigned long long)most, first_path(network).packet);
-	assert_true(most > wanted);
-	assert_int_equal(kill(pair_pid(pair, 1), SIGCONT), 0);
-	pair_command(pair, 0);
-	assert_int_equal(*pair_value(pair, 1, 1), before);
-	free(bytes);
-	pair_end(pair);
-}
-
-static void test_credit_of_packets(void **state)
-{
-	check_credit(false);
-}
-
-static void test_credit_of_messages(void **state)
-{
-	check_credit(true);
 }
 
 static bool undelivered(struct pair *me)
@@ -644,7 +409,7 @@ static uint64_t newest(struct pair *me)
 /* What the service thread sends says nothing of when the application posted. */
 static void test_newest_post(void **state)
 {
-	struct pair *pair = start(send_one);
+	struct pair *pair = network_pair(send_one);
 	uint64_t time;
 
 	pair_connect(pair);
@@ -668,7 +433,7 @@ static void send_many(struct pair *me)
 /* If a poll keeps back what it owes, the next one shows whether that was right. */
 static void test_kept_back(void **state)
 {
-	struct pair *pair = start(send_many);
+	struct pair *pair = network_pair(send_many);
 	struct network *network = network_of(pair);
 	uint8_t *bytes = test_alloc(WINDOW);
 	struct pair_done done = { 0 };
@@ -747,7 +512,7 @@ static void on_warning(pf_context *context, pf_peer *peer, const char *text, voi
 /* Packets that are dropped are counted, and told of in one line, not in one for each. */
 static void test_dropped(void **state)
 {
-	struct pair *pair = start(NULL);
+	struct pair *pair = network_pair(NULL);
 	struct network *network = network_of(pair);
 	union interface_address to = network->interfaces[0].address;
 	struct wire_header header = { .type = WIRE_DATA_PUT, .index = UINT32_MAX };
@@ -789,7 +554,7 @@ static void test_dropped(void **state)
 /* Blocks whose pages were never touched are made present several at a time. */
 static void test_looks(void **state)
 {
-	struct pair *pair = start(NULL);
+	struct pair *pair = network_pair(NULL);
 	struct pair_done done = { 0 };
 	uint64_t faults;
 	uint8_t *bytes = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -810,25 +575,14 @@ static void test_looks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PAIR_TEST(test_posts),
-		PAIR_TEST(test_may_sleep),
-		PAIR_TEST(test_away),
-		PAIR_TEST(test_posts_before_computing),
-		PAIR_TEST(test_connected),
-		PAIR_TEST(test_full_window),
-		PAIR_TEST(test_stops_polling),
-		PAIR_TEST(test_newest_post),
-		PAIR_TEST(test_kept_back),
-		PAIR_TEST(test_sent_in_callback),
-		PAIR_TEST(test_retransmission),
-		PAIR_TEST(test_close),
-		PAIR_TEST(test_close_full),
-		PAIR_TEST(test_nothing_fits),
-		PAIR_TEST(test_credit_of_packets),
-		PAIR_TEST(test_credit_of_messages),
-		PAIR_TEST(test_news_before_sleep),
-		PAIR_TEST(test_dropped),
-		PAIR_TEST(test_looks),
+		PAIR_TEST(test_posts),          PAIR_TEST(test_may_sleep),
+		PAIR_TEST(test_away),           PAIR_TEST(test_posts_before_computing),
+		PAIR_TEST(test_connected),      PAIR_TEST(test_full_window),
+		PAIR_TEST(test_stops_polling),  PAIR_TEST(test_newest_post),
+		PAIR_TEST(test_kept_back),      PAIR_TEST(test_sent_in_callback),
+		PAIR_TEST(test_retransmission), PAIR_TEST(test_close),
+		PAIR_TEST(test_close_full),     PAIR_TEST(test_news_before_sleep),
+		PAIR_TEST(test_dropped),        PAIR_TEST(test_looks),
 	};
 
 	pair_use_net();

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing a network. */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "common/context.h"
+#include "network.h"
+
+#define SECOND 1000000000ull
+/* Time for which a closing context waits for room in the sockets, to send each GOODBYE, ns. */
+#define GOODBYES (SECOND / 20)
+
+static bool network_accept(void *user, struct net_association *association,
+			   const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
+			   void **peer)
+{
+	struct network *network = user;
+
+	assert_locked(&network->lock, true);
+	assert_driving(network);
+	return net_process_accept(&network->processes, association, id, info, length, peer);
+}
+
+static size_t network_packet_most(void *user, const struct net_endpoint *to)
+{
+	struct network *network = user;
+	struct endpoint endpoint;
+
+	assert_locked(&network->lock, true);
+	memcpy(&endpoint, to, sizeof(endpoint));
+	return endpoint.socket < network->count ?
+		       socket_packet_most(&network->interfaces[endpoint.socket]) :
+		       NET_PACKET_LEAST;
+}
+
+static void network_random(void *user, void *bytes, size_t length)
+{
+	(void)user;
+	randombytes_buf(bytes, length);
+}
+
+static void network_publish(struct network *network, struct address *address)
+{
+	unsigned i;
+
+	for (i = 0; i < network->count; i++) {
+		const struct interface *interface = &network->interfaces[i];
+		struct address_endpoint *endpoint = &address->endpoints[i];
+		bool version6 = interface->address.any.sa_family == AF_INET6;
+
+		endpoint->family = version6 ? 6 : 4;
+		endpoint->prefix = (uint8_t)interface->prefix;
+		endpoint->port = network->sockets[i].port;
+		if (version6)
+			memcpy(endpoint->address, &interface->address.in6.sin6_addr, 16);
+		else
+			memcpy(endpoint->address, &interface->address.in.sin_addr, 4);
+	}
+	address->endpoints_count = (uint8_t)network->count;
+}
+
+/* Open the sockets. Return the reason for having no socket, valid only if network->count is 0. */
+static const char *network_open_sockets(struct network *network, const struct interface *found,
+					unsigned count)
+{
+	const pf_options *options = &network->context->options;
+	struct socket_ports ports = { .least = (unsigned)options->port_min,
+				      .most = (unsigned)options->port_max };
+	bool taken = false;
+	unsigned i;
+	int status;
+
+	assert_progress(network->context);
+	/*
+	 * A random first port: the last packets to an ended process should not reach the next
+	 * process.
+	 */
+	if (ports.least)
+		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
+	/* An address that cannot be bound is about to go away: skip the interface. */
+	for (i = 0; i < count; i++) {
+		status = socket_open(&network->sockets[network->count], (uint8_t)network->count,
+				     &found[i], ports, (uint32_t)options->socket_buffer);
+		taken |= status == PF_ERR_AGAIN;
+		if (status == PF_OK)
+			network->interfaces[network->count++] = found[i];
+	}
+	for (i = 0; i < network->count; i++)
+		socket_open_second(&network->sockets[network->count + i], &network->sockets[i],
+				   (uint32_t)options->socket_buffer);
+	if (!taken)
+		return "shared memory does not reach it, and no UDP socket could be opened here";
+	snprintf(network->no_ports, sizeof(network->no_ports),
+		 "all UDP ports from %u to %u (port_min, port_max) are taken here; each process "
+		 "of a host needs one",
+		 ports.least, ports.most);
+	return network->no_ports;
+}
+
+/* Return the least credit of all sockets, bytes. wire_charge counts half of the kernel's charge. */
+static uint32_t network_credit(const struct network *network)
+{
+	uint32_t least = UINT32_MAX;
+	unsigned i;
+
+	for (i = 0; i < network->count; i++) {
+		if (network->sockets[i].receive_buffer / 2 < least)
+			least = network->sockets[i].receive_buffer / 2;
+	}
+	return least;
+}
+
+static int network_create_core(struct network *network)
+{
+	const pf_options *options = &network->context->options;
+	struct net_memory_operations memory = net_memory_functions(&network->memory);
+	struct net_callbacks callbacks = {
+		.accept = network_accept,
+		.packet_most = network_packet_most,
+		.random = network_random,
+		.user = network,
+	};
+	struct net_options net;
+
+	assert_progress(network->context);
+	net_options_init(&net);
+	memcpy(net.id, network->context->address.id, sizeof(net.id));
+	memcpy(net.key, network->context->address.key, sizeof(net.key));
+	net.auth = (enum net_auth)options->auth;
+	net.fault_mode = (enum net_fault_mode)options->net_fault;
+	if (options->block_size >= 4096 && options->block_size <= 65536)
+		net.block_size = (uint32_t)options->block_size;
+	net.backup_ring = (uint32_t)(options->backup_ring < UINT32_MAX ? options->backup_ring :
+									 UINT32_MAX);
+	net.receive_buffer = network_credit(network);
+	net.peer_timeout = options->peer_timeout * SECOND;
+	net.contact_timeout = options->contact_timeout * SECOND;
+	network->core = net_create(&net, &memory, &callbacks);
+	sodium_memzero(&net, sizeof(net));
+	return network->core ? PF_OK : PF_ERR_MEMORY;
+}
+
+static int network_create_batches(struct network *network)
+{
+	const size_t room = NET_BATCH_BYTES + 2048;
+	unsigned i;
+
+	network->batches = calloc(SEND_BATCHES, sizeof(*network->batches));
+	if (!network->batches)
+		return PF_ERR_MEMORY;
+	if (network->context->options.auth == PF_AUTH_HEADER)
+		return PF_OK;
+	network->rooms = malloc(SEND_BATCHES * room);
+	if (!network->rooms)
+		return PF_ERR_MEMORY;
+	for (i = 0; i < SEND_BATCHES; i++)
+		network->batches[i].room = network->rooms + i * room;
+	return PF_OK;
+}
+
+static void network_destroy(struct network *network)
+{
+	unsigned i;
+
+	assert_progress(network->context);
+	if (network->core)
+		net_destroy(network->core);
+	net_processes_destroy(&network->processes);
+	offloads_destroy(&network->offloads);
+	for (i = 0; i < network_sockets(network); i++)
+		socket_close(&network->sockets[i]);
+	receiver_destroy(network->receiver);
+	free(network->batches);
+	free(network->rooms);
+	if (network->wake >= 0)
+		close(network->wake);
+	if (network->timer >= 0)
+		close(network->timer);
+	if (network->grace_timer >= 0)
+		close(network->grace_timer);
+	if (network->readable >= 0)
+		close(network->readable);
+	net_memory_close(&network->memory);
+	pthread_mutex_destroy(&network->attending);
+	pthread_mutex_destroy(&network->lock);
+}
+
+int network_open(struct network *network, pf_context *context, const char **why)
+{
+	struct interface found[INTERFACES_MOST];
+	const pf_options *options = &context->options;
+	const char *why_none;
+	unsigned count;
+	int status = PF_OK, error = 0;
+
+	*why = "shared memory does not reach it, and the option network is off";
+	if (options->network == PF_NETWORK_OFF)
+		return PF_ERR_UNREACHABLE;
+	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
+				&context->address.location, why);
+	if (!count)
+		return PF_ERR_UNREACHABLE;
+	network->context = context;
+	pthread_mutex_init(&network->lock, NULL);
+	pthread_mutex_init(&network->attending, NULL);
+	offloads_init(&network->offloads, &context->device, &context->statistics);
+	net_memory_open(&network->memory, context, network_wake_driver);
+	network->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	network->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	network->grace_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	network->readable = epoll_create1(EPOLL_CLOEXEC);
+	if (network->wake < 0 || network->timer < 0 || network->grace_timer < 0 ||
+	    network->readable < 0) {
+		status = PF_ERR_SYSTEM;
+		error = errno;
+	}
+	why_none = network_open_sockets(network, found, count);
+	network->processes = (struct net_processes){ .context = context,
+						     .lock = &network->lock,
+						     .interfaces = network->interfaces,
+						     .interfaces_count = network->count };
+	if (status == PF_OK && !network->count) {
+		*why = why_none;
+		network_destroy(network);
+		return PF_ERR_UNREACHABLE;
+	}
+	network->receiver = receiver_create(net_memory_gather, &network->memory);
+	if (status == PF_OK && !network->receiver)
+		status = PF_ERR_MEMORY;
+	if (status == PF_OK)
+		status = network_create_batches(network);
+	if (status == PF_OK)
+		status = network_create_core(network);
+	if (status != PF_OK) {
+		network_destroy(network);
+		errno = error;
+		return status;
+	}
+	context->address.auth = (uint8_t)options->auth;
+	network_publish(network, &context->address);
+	return PF_OK;
+}
+
+static void network_say_goodbye(struct network *network)
+{
+	const struct timespec pause = { .tv_nsec = NETWORK_RETRY };
+	uint64_t end = network_now() + GOODBYES;
+
+	assert_locked(&network->lock, true);
+	net_close_all(network->core);
+	network_transmit(network, network_now());
+	while (network->held && network_now() < end) {
+		nanosleep(&pause, NULL);
+		network_transmit(network, network_now());
+	}
+}
+
+void network_close(struct network *network)
+{
+	struct operations *operations;
+	struct operation *operation;
+
+	network_lock(network);
+	network_add_counts(network);
+	network_say_goodbye(network);
+	network_unlock(network);
+	operations = &network->context->operations;
+	network_destroy(network);
+	/*
+	 * Free operations not completed by the core. struct operation is the first member of struct
+	 * offload.
+	 */
+	while ((operation = operations_drop(&operations->away)))
+		free(operation);
+}
