@@ -583,7 +583,10 @@ static const char *option_name(size_t i)
 	return i < numbers ? table[i].name : text_table[i - numbers].name;
 }
 
-const char *option_nearest(const char *name)
+/*
+ * Return the option with the most similar name (case does not count), or NULL if none is similar.
+ */
+static const char *option_nearest(const char *name)
 {
 	/* More than a third of the letters wrong is another word. */
 	unsigned least = (unsigned)strlen(name) / 3 + 1;

@@ -33,10 +33,6 @@ const char *option_value_name(const pf_option_info *info, uint64_t value);
 void option_allowed(const pf_option_info *info, char *buffer, size_t size);
 /* The environment variable of an option: "PF_EAGER_LIMIT" for "eager_limit". */
 void option_variable(const char *option, char *buffer, size_t size);
-/*
- * Return the option with the most similar name (case does not count), or NULL if none is similar.
- */
-const char *option_nearest(const char *name);
 
 /* Origin of the value of an option. */
 enum option_origin { OPTION_DEFAULT, OPTION_CALIBRATION, OPTION_ENVIRONMENT };

@@ -65,7 +65,7 @@ void memory_init(struct memory *memory, pf_context *context, const pf_options *o
 		      memory->policy, trace);
 	collapse_init(&memory->collapse, options->collapse, size, service, statistics);
 	expected_init(&memory->expected, &memory->residency, &memory->pagers,
-		      memory->policy >= PF_POLICY_HUGE && size <= COLLAPSE_SIZE_MAX ? size : 0);
+		      policy_makes_huge(memory->policy) && size <= COLLAPSE_SIZE_MAX ? size : 0);
 	pagers_defer(&memory->pagers, load_defer, memory);
 	registrations_init(&memory->registrations, (enum pf_mode)options->mode, statistics);
 }

@@ -300,8 +300,9 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	return transfer;
 }
 
-uint32_t transfer_block_length(const struct exchange *exchange, const struct net_transfer *transfer,
-			       unsigned block)
+/* Return the bytes of a block. */
+static uint32_t transfer_block_length(const struct exchange *exchange,
+				      const struct net_transfer *transfer, unsigned block)
 {
 	uint32_t start = block * exchange->block_size;
 
@@ -319,8 +320,9 @@ uint64_t transfer_block_granules(const struct exchange *exchange,
 				       granule);
 }
 
-struct net_token transfer_token(const struct exchange *exchange,
-				const struct net_transfer *transfer, unsigned block)
+/* Return the token of a block. */
+static struct net_token transfer_token(const struct exchange *exchange,
+				       const struct net_transfer *transfer, unsigned block)
 {
 	return (struct net_token){ .association = exchange->index,
 				   .transfer = transfer->id,

@@ -39,17 +39,11 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 		  enum pf_side side, uint64_t address);
 /* Tell the peer of the transfer. what: bits of enum transfer_tell. */
 void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uint8_t what);
-/* Return the bytes of a block. */
-uint32_t transfer_block_length(const struct exchange *exchange, const struct net_transfer *transfer,
-			       unsigned block);
 /* Return a mask with all granules of a block. */
 uint64_t transfer_block_granules(const struct exchange *exchange,
 				 const struct net_transfer *transfer, unsigned block);
 /* Find the transfer of a token; NULL: the transfer is over. */
 struct net_transfer *transfer_of_token(struct exchange *exchange, struct net_token token);
-/* Return the token of a block. */
-struct net_token transfer_token(const struct exchange *exchange,
-				const struct net_transfer *transfer, unsigned block);
 /* Describe a block for the memory callbacks. */
 struct net_wait transfer_wait(const struct exchange *exchange, const struct net_transfer *transfer,
 			      unsigned block);
