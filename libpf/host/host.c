@@ -154,7 +154,8 @@ static int host_open(pf_context *context, void *memory, const char **why)
 	int status;
 
 	(void)why;
-	context->send_max = number_min(context->send_max, ring_longest(&ring) - MESSAGE_PIECES_EXTRA);
+	context->send_max = number_min(context->send_max,
+				       ring_longest(&ring) - MESSAGE_PIECES_EXTRA);
 	context->host = state;
 	context->wake = host_wake;
 	state->context = context;

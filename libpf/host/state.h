@@ -22,11 +22,11 @@ struct host_state {
 	struct inbox inbox;
 	struct task begin_life; /* for the service thread, as its first task */
 	struct notices notices;
-	struct requests requests;        /* progress's own */
-	TAILQ_HEAD(, host_peer) turns;   /* turns.h; progress's own */
-	_Atomic int64_t ring_allowance;  /* bytes that rings may still grow by */
-	uint64_t cookie;                 /* a peer that may copy from this process can read it */
-	struct connections connections;  /* the service thread's own */
+	struct requests requests;       /* progress's own */
+	TAILQ_HEAD(, host_peer) turns;  /* turns.h; progress's own */
+	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
+	uint64_t cookie;                /* a peer that may copy from this process can read it */
+	struct connections connections; /* the service thread's own */
 	/* End of its last unshared transfer, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX */
 	uint64_t alone_until;
 	struct device_watch device_watch;
