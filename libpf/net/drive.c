@@ -23,8 +23,6 @@
  * moment.
  */
 #define RETURNS_MOST 64
-#define SECOND 1000000000ull
-#define MILLISECOND 1000000ull
 /* Packets: more than the longest message has, and more than the first window of a path. */
 #define PACKETS_MANY 64
 
