@@ -20,14 +20,14 @@ static bool is_atomic(const struct operation *operation)
 	return operation->kind == OPERATION_ATOMIC;
 }
 
-static void release(struct operation *operation)
+static void operation_release(struct operation *operation)
 {
 	if (!is_atomic(operation))
 		transfer_release((struct transfer *)operation);
 	free(operation);
 }
 
-static void finish(struct host_state *host, struct operation *operation)
+static void operation_end(struct host_state *host, struct operation *operation)
 {
 	const struct transfer *transfer = (struct transfer *)operation;
 
@@ -36,7 +36,7 @@ static void finish(struct host_state *host, struct operation *operation)
 		memcheck_defined(transfer->local, transfer->length);
 	operation_leave(operation);
 	operation_finish(&host->context->operations, operation);
-	release(operation);
+	operation_release(operation);
 }
 
 /* Let those that were posted since the last call have turns. */
@@ -69,7 +69,7 @@ bool operations_moving(const struct host_state *host)
 	return false;
 }
 
-static enum advanced advance(struct host_state *host, struct operation *operation)
+static enum advanced operation_advance_kind(struct host_state *host, struct operation *operation)
 {
 	return is_atomic(operation) ? atomic_advance(host, (struct atomic_operation *)operation) :
 				      transfer_advance(host, (struct transfer *)operation);
@@ -78,10 +78,10 @@ static enum advanced advance(struct host_state *host, struct operation *operatio
 /* Advance one that is ready, and end it, or let it wait for its event. */
 static enum advanced operation_advance(struct host_state *host, struct operation *operation)
 {
-	enum advanced advanced = advance(host, operation);
+	enum advanced advanced = operation_advance_kind(host, operation);
 
 	if (advanced == ADVANCED_TO_END)
-		finish(host, operation);
+		operation_end(host, operation);
 	else if (advanced == ADVANCED_WAITS)
 		operation_leave(operation);
 	return advanced;
@@ -197,11 +197,11 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 		if (operation->peer != &peer->peer)
 			continue;
 		/* What the peer has answered or moved is complete. A transfer that is not fails. */
-		if (advance(host, operation) != ADVANCED_TO_END) {
+		if (operation_advance_kind(host, operation) != ADVANCED_TO_END) {
 			operation->completion.status = status;
 			atomic_abandon(host, (struct atomic_operation *)operation);
 		}
-		finish(host, operation);
+		operation_end(host, operation);
 	}
 }
 
@@ -246,5 +246,5 @@ void operations_release(struct host_state *host)
 
 	while ((operation = operations_drop(&operations->active)) ||
 	       (operation = operations_drop(&operations->posted)))
-		release(operation);
+		operation_release(operation);
 }

@@ -61,8 +61,8 @@ static bool send_answer(pf_context *context, const struct answer *answer)
 	int status;
 
 	host_peer_lock(peer);
-	message = (struct message_answer *)message_reserve(peer, sizeof(*message) + length,
-							   &status);
+	message = (struct message_answer *)host_peer_reserve(peer, sizeof(*message) + length,
+							     &status);
 	if (message) {
 		*message = answer->message;
 		if (length) {
@@ -79,13 +79,14 @@ static bool send_answer(pf_context *context, const struct answer *answer)
 				length = 0;
 			}
 		}
-		message_commit(peer, sizeof(*message) + length, answer->kind, 0);
+		host_peer_commit(peer, sizeof(*message) + length, answer->kind, 0);
 	}
 	host_peer_unlock(peer);
 	return message;
 }
 
-static bool give(struct answers *answers, struct host_peer *peer, const struct answer *answer)
+static bool answer_give(struct answers *answers, struct host_peer *peer,
+			const struct answer *answer)
 {
 	struct answer *waiting;
 
@@ -118,7 +119,7 @@ static bool put_block(struct answers *answers, struct incoming *incoming,
 					     entry->payload + sizeof(block),
 					     (void *)(uintptr_t)block.address, block.length,
 					     block.may_wait, &answer.message.value);
-	return give(answers, incoming->peer, &answer);
+	return answer_give(answers, incoming->peer, &answer);
 }
 
 static bool put_blocks(struct answers *answers, struct incoming *incoming,
@@ -153,7 +154,7 @@ static bool put_blocks(struct answers *answers, struct incoming *incoming,
 	answer.message.token = blocks.token;
 	answer.message.status = stream_place_all(answers->context, &incoming->channel, at, to,
 						 blocks.count, &answer.message.value);
-	return give(answers, incoming->peer, &answer);
+	return answer_give(answers, incoming->peer, &answer);
 }
 
 static bool get_block(struct answers *answers, struct incoming *incoming,
@@ -174,7 +175,7 @@ static bool get_block(struct answers *answers, struct incoming *incoming,
 		answer.message.status = PF_ERR_TOO_LONG;
 		answer.message.value = stream_answer_most(answers->context);
 	}
-	return give(answers, incoming->peer, &answer);
+	return answer_give(answers, incoming->peer, &answer);
 }
 
 /*
@@ -212,7 +213,7 @@ static bool answer_atomic(struct answers *answers, struct host_peer *peer, uint6
 				       .message = {
 					       .token = token, .status = status, .value = value } };
 
-	return give(answers, peer, &answer);
+	return answer_give(answers, peer, &answer);
 }
 
 /* Any thread. */

@@ -27,10 +27,10 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 		return ADVANCED_TO_END;
 	}
 	host_peer_lock(peer);
-	payload = message_reserve(peer, sizeof(atomic->message), &status);
+	payload = host_peer_reserve(peer, sizeof(atomic->message), &status);
 	if (payload) {
 		memcpy(payload, &atomic->message, sizeof(atomic->message));
-		message_commit(peer, sizeof(atomic->message), MESSAGE_ATOMIC, 0);
+		host_peer_commit(peer, sizeof(atomic->message), MESSAGE_ATOMIC, 0);
 	}
 	host_peer_unlock(peer);
 	if (payload) {

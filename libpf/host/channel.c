@@ -11,6 +11,7 @@
 
 #include "base/descriptor.h"
 #include "base/file.h"
+#include "base/page.h"
 #include "memory/touch.h"
 #include "pf.h"
 
@@ -20,12 +21,7 @@
 
 static_assert(sizeof(struct channel_memory) <= CHANNEL_RING, "the header ends before the ring");
 
-static uint64_t page_size(void)
-{
-	return (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static int map(struct channel *channel, size_t ring_size)
+static int channel_map_memory(struct channel *channel, size_t ring_size)
 {
 	uint8_t *area;
 
@@ -74,7 +70,7 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 	    ftruncate(channel->fd, (off_t)(CHANNEL_RING + ring_size)) < 0 ||
 	    fcntl(channel->fd, F_ADD_SEALS, CHANNEL_SEALS | F_SEAL_SEAL) < 0)
 		goto fail;
-	status = map(channel, ring_size);
+	status = channel_map_memory(channel, ring_size);
 	if (status != PF_OK)
 		goto fail;
 	channel->ring.allowance = allowance;
@@ -112,7 +108,7 @@ int channel_map(struct channel *channel, int fd)
 	ring_size = (uint64_t)file.st_size - CHANNEL_RING;
 	if (!channel_ring_valid(ring_size, page_size()))
 		goto fail;
-	status = map(channel, ring_size);
+	status = channel_map_memory(channel, ring_size);
 	if (status != PF_OK)
 		goto fail;
 	if (channel->memory->magic == CHANNEL_MAGIC && channel->memory->ring_size == ring_size)
@@ -149,8 +145,8 @@ void channel_drop_file(struct channel *channel)
 }
 
 /* The file holds the ring once, so an entry that wraps is copied in two pieces. */
-static size_t copy(const struct channel *channel, const uint8_t *payload, char *memory,
-		   size_t length, bool fill)
+static size_t channel_copy(const struct channel *channel, const uint8_t *payload, char *memory,
+			   size_t length, bool fill)
 {
 	size_t size = channel->ring.size, done = 0;
 
@@ -186,7 +182,7 @@ size_t channel_fill(struct channel *channel, uint8_t *payload, const void *from,
 	if (channel->fd < 0)
 		return channel_copy_twice(channel, payload, (uint64_t)(uintptr_t)from, length,
 					  true);
-	return copy(channel, payload, (char *)(uintptr_t)from, length, true);
+	return channel_copy(channel, payload, (char *)(uintptr_t)from, length, true);
 }
 
 size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, size_t length)
@@ -194,7 +190,7 @@ size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, 
 	if (channel->fd < 0)
 		return channel_copy_twice(channel, (uint8_t *)(uintptr_t)payload,
 					  (uint64_t)(uintptr_t)to, length, false);
-	return copy(channel, payload, to, length, false);
+	return channel_copy(channel, payload, to, length, false);
 }
 
 /* Pieces of memory, one behind the other in the ring. An entry that wraps is copied piece by piece. */

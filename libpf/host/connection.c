@@ -155,7 +155,7 @@ static void on_writable(int socket, short what, void *arg)
 	event_add(connection->readable, NULL);
 }
 
-static void post(struct connection *connection, const struct connection_message *message)
+static void connection_post(struct connection *connection, const struct connection_message *message)
 {
 	struct outgoing *outgoing;
 
@@ -254,8 +254,8 @@ static void send_welcome(struct connection *connection)
 }
 
 /* On the called side: admit the caller. PF_OK, or why it is refused. */
-static int admit(struct connection *connection, const struct connection_message *message, int fd,
-		 int inbox)
+static int connection_admit(struct connection *connection, const struct connection_message *message,
+			    int fd, int inbox)
 {
 	struct connections *connections = connection->connections;
 	pf_context *context = connections->context;
@@ -368,8 +368,8 @@ static void report_answer(const struct connection *connection, const struct reso
 }
 
 /* PF_OK, or why the connection ends. inbox: of a caller; -1: none; it stays open. */
-static int handle(struct connection *connection, const struct connection_message *message, int fd,
-		  int inbox)
+static int connection_handle(struct connection *connection,
+			     const struct connection_message *message, int fd, int inbox)
 {
 	struct connections *connections = connection->connections;
 
@@ -385,12 +385,15 @@ static int handle(struct connection *connection, const struct connection_message
 	}
 	if (!connection->established)
 		return connection->peer ? link_up(connection, message, fd) :
-					  admit(connection, message, fd, inbox);
+					  connection_admit(connection, message, fd, inbox);
 	if (fd >= 0)
 		close(fd);
 	switch (message->kind) {
 	case CONNECTION_RESOLVE:
-		/* Only from the calling side: post() limits the answers of the called side alone. */
+		/*
+		 * Only from the calling side: connection_post() limits the answers of the called
+		 * side alone.
+		 */
 		if (connection->peer)
 			return PF_ERR_REFUSED;
 		connections->resolve(connections->resolve_arg, connection->number,
@@ -422,7 +425,7 @@ static const char *why_lost(int status)
 
 enum received { RECEIVED_NOTHING, RECEIVED_MESSAGE, RECEIVED_END /* the connection is freed */ };
 
-static enum received receive(struct connection *connection)
+static enum received connection_receive(struct connection *connection)
 {
 	struct connection_message refusal = { .magic = CONNECTION_MAGIC,
 					      .kind = CONNECTION_REFUSED };
@@ -441,7 +444,7 @@ static enum received receive(struct connection *connection)
 		return RECEIVED_END;
 	}
 	if (status == PF_OK)
-		status = handle(connection, &message, fds[0], fds[1]);
+		status = connection_handle(connection, &message, fds[0], fds[1]);
 	if (fds[1] >= 0)
 		close(fds[1]);
 	if (status == PF_OK)
@@ -462,7 +465,7 @@ static void on_readable(int socket, short what, void *arg)
 
 	(void)socket;
 	if (!(what & EV_TIMEOUT))
-		receive(connection);
+		connection_receive(connection);
 	else if (connection->welcome)
 		send_welcome(connection);
 	else if (connection->peer)
@@ -490,7 +493,7 @@ static void on_ended(int pidfd, short what, void *arg)
 		}
 		/* Read what it sent before it ended: a farewell, above all. */
 		do {
-			received = receive(connection);
+			received = connection_receive(connection);
 		} while (received == RECEIVED_MESSAGE);
 		if (received == RECEIVED_NOTHING)
 			connection_lost(connection, PF_ERR_PEER, why_lost(PF_ERR_PEER));
@@ -623,9 +626,9 @@ static bool accept_caller(struct connections *connections)
 	descriptor_limit_ensure(socket);
 	/* Strangers cannot keep out a caller that knows the key: it sends its HELLO at once. */
 	oldest = connections->strangers >= STRANGERS_MOST ? oldest_stranger(connections) : NULL;
-	if (oldest && receive(oldest) == RECEIVED_NOTHING)
+	if (oldest && connection_receive(oldest) == RECEIVED_NOTHING)
 		connection_close(oldest);
-	receive(connection_new(connections, socket, NULL));
+	connection_receive(connection_new(connections, socket, NULL));
 	return true;
 }
 
@@ -652,7 +655,7 @@ static void admit_callers(struct connections *connections)
 	for (connection = connections->newest; connection; connection = next) {
 		next = connection->next;
 		if (!connection->peer && !connection->established)
-			receive(connection);
+			connection_receive(connection);
 	}
 	while (calls < SOMAXCONN && accept_caller(connections))
 		calls++;
@@ -808,7 +811,7 @@ void connection_ask(struct connection *connection, const struct resolve *request
 					      .kind = CONNECTION_RESOLVE };
 
 	message.u.resolve = *request;
-	post(connection, &message);
+	connection_post(connection, &message);
 }
 
 void connections_answer(struct connections *connections, uint64_t number,
@@ -823,5 +826,5 @@ void connections_answer(struct connections *connections, uint64_t number,
 	if (!connection)
 		return;
 	answer.u.resolve = *result;
-	post(connection, &answer);
+	connection_post(connection, &answer);
 }

@@ -22,14 +22,14 @@
 
 /*
  * Under the peer's lock: send a message in two pieces, the second of which has the same offset in a
- * cache line as in the caller's memory. Returns whether there was room; *status as message_reserve's.
+ * cache line as in the caller's memory. Returns whether there was room; *status as host_peer_reserve's.
  */
 static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 			size_t header_length, const char *payload, size_t length, int *status)
 {
 	size_t first = number_max(PF_PIECE_FIRST, (header_length + 7) & ~(size_t)7);
 	size_t lead = first - header_length, total = header_length + length;
-	struct message_pieces *message = (struct message_pieces *)message_reserve(
+	struct message_pieces *message = (struct message_pieces *)host_peer_reserve(
 		peer, total + MESSAGE_PIECES_EXTRA, status);
 	uint8_t *data, *rest;
 
@@ -48,7 +48,7 @@ static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 		memcpy(data, header, header_length);
 	message->first = (uint32_t)first;
 	message->gap = (uint32_t)(rest - data - first);
-	message_commit(peer, sizeof(*message) + total + message->gap, MESSAGE_PIECES, tag);
+	host_peer_commit(peer, sizeof(*message) + total + message->gap, MESSAGE_PIECES, tag);
 	return true;
 }
 
@@ -57,7 +57,7 @@ static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *h
 			      size_t header_length, const void *payload, size_t length,
 			      pf_pack_fn pack, void *arg, int *status)
 {
-	uint8_t *destination = message_reserve(peer, header_length + length, status);
+	uint8_t *destination = host_peer_reserve(peer, header_length + length, status);
 
 	if (__builtin_expect(!destination, 0))
 		return false;
@@ -67,7 +67,7 @@ static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *h
 		pack(destination + header_length, length, arg);
 	else if (length)
 		ring_fill(&peer->out.ring, destination + header_length, payload, length);
-	message_commit(peer, header_length + length, MESSAGE_USER, tag);
+	host_peer_commit(peer, header_length + length, MESSAGE_USER, tag);
 	return true;
 }
 
@@ -123,7 +123,7 @@ static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t head
 
 /* ---- opening and closing ---- */
 
-static enum inbox_sleeper sleeper(const pf_options *options)
+static enum inbox_sleeper options_sleeper(const pf_options *options)
 {
 	if (!options->idle_polls)
 		return INBOX_NEVER_SLEEPS;
@@ -160,7 +160,7 @@ static int host_open(pf_context *context, void *memory, const char **why)
 	context->wake = host_wake;
 	state->context = context;
 	device_open(&context->device, &context->options, &context->memory.pagers);
-	status = inbox_create(&state->inbox, sleeper(&context->options));
+	status = inbox_create(&state->inbox, options_sleeper(&context->options));
 	if (status != PF_OK)
 		goto fail_device;
 	TAILQ_INIT(&state->turns);
@@ -335,7 +335,7 @@ static void handle_resolved(struct host_state *state, const struct notice *notic
 }
 
 /* False: out of memory, or a peer still moves a run: to be tried again. */
-static bool handle(struct host *host, struct notice *notice)
+static bool notice_handle(struct host *host, struct notice *notice)
 {
 	pf_peer *peer = notice->peer;
 
@@ -368,7 +368,7 @@ int host_handle_notices(struct host *host)
 	while (notice) {
 		struct notice *next = notice->next;
 
-		if (!handle(host, notice)) {
+		if (!notice_handle(host, notice)) {
 			/* In order: a peer's end must not come before its channel. */
 			notices_put_back(&host->state.notices, notice);
 			break;

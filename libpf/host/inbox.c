@@ -18,7 +18,7 @@
 
 static_assert(sizeof(struct inbox_memory) + LIFE_BYTES == 4096, "a page, whatever its size");
 
-static int map(struct inbox *inbox, int fd)
+static int inbox_map_page(struct inbox *inbox, int fd)
 {
 	inbox->memory = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return inbox->memory == MAP_FAILED ? PF_ERR_MEMORY : PF_OK;
@@ -68,7 +68,7 @@ int inbox_view(struct inbox *inbox, int fd)
 
 	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &file) &&
 	    file.st_size == (off_t)page_size())
-		status = map(inbox, fd);
+		status = inbox_map_page(inbox, fd);
 	inbox->fd = -1;
 	return status;
 }

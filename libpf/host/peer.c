@@ -78,7 +78,7 @@ struct adopt_task {
 };
 
 /* Service thread. */
-static void adopt(struct task *task, bool dropped)
+static void adopt_task_run(struct task *task, bool dropped)
 {
 	struct adopt_task *adopt = (struct adopt_task *)task;
 	struct host_peer *peer = adopt->peer;
@@ -120,7 +120,7 @@ static int call_peer(struct host_peer *peer, bool used)
 		free(work);
 		return status;
 	}
-	work->task.run = peer->refused ? report_refused : adopt;
+	work->task.run = peer->refused ? report_refused : adopt_task_run;
 	work->peer = peer;
 	service_run(&context->service, &work->task);
 	return status;
@@ -198,7 +198,7 @@ bool host_peer_has_room(pf_peer *base, size_t length)
 	int status;
 
 	host_peer_lock(peer);
-	place = message_reserve(peer, length, &status);
+	place = host_peer_reserve(peer, length, &status);
 	host_peer_unlock(peer);
 	return place || status != PF_ERR_AGAIN;
 }
@@ -312,7 +312,7 @@ struct drop_task {
 };
 
 /* Service thread. */
-static void drop(struct task *task, bool dropped)
+static void drop_task_run(struct task *task, bool dropped)
 {
 	struct host_peer *peer = ((struct drop_task *)task)->peer;
 
@@ -326,7 +326,7 @@ void host_peer_disconnect(struct host_peer *peer)
 {
 	struct drop_task *work = allocate_or_wait(sizeof(*work));
 
-	work->task.run = drop;
+	work->task.run = drop_task_run;
 	work->peer = peer;
 	service_run(&peer->peer.context->service, &work->task);
 }

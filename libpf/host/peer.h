@@ -179,7 +179,7 @@ static inline void host_peer_leave(struct host_peer *peer)
  * Under the peer's lock: a message of length bytes to fill and then commit. NULL with
  * *status: PF_ERR_AGAIN, or an error that stays.
  */
-static inline uint8_t *message_reserve(struct host_peer *peer, size_t length, int *status)
+static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, int *status)
 {
 	const struct bell *bell;
 	uint8_t *payload;
@@ -219,8 +219,9 @@ static inline bool host_peer_takes_blocks(const struct host_peer *peer)
 	       atomic_load_explicit(&peer->out.memory->blocks, memory_order_relaxed);
 }
 
-/* Under the peer's lock: publish what message_reserve gave, with the same length or less. */
-static inline void message_commit(struct host_peer *peer, size_t length, uint8_t kind, uint8_t tag)
+/* Under the peer's lock: publish what host_peer_reserve gave, with the same length or less. */
+static inline void host_peer_commit(struct host_peer *peer, size_t length, uint8_t kind,
+				    uint8_t tag)
 {
 	const struct bell *bell;
 

@@ -91,8 +91,8 @@ static inline void count_message(pf_context *context, size_t length)
 	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
 }
 
-static void deliver(struct polling *polling, struct incoming *incoming,
-		    const struct ring_entry *entry, uint8_t *data, size_t length)
+static void message_deliver(struct polling *polling, struct incoming *incoming,
+			    const struct ring_entry *entry, uint8_t *data, size_t length)
 {
 	pf_context *context = polling->context;
 
@@ -134,22 +134,22 @@ static bool deliver_pieces(struct polling *polling, struct incoming *incoming,
 	return true;
 }
 
-static enum dispatched dispatched(bool sound)
+static enum dispatched sound_dispatched(bool sound)
 {
 	return sound ? DISPATCHED : BROKEN;
 }
 
-static enum dispatched dispatch(struct polling *polling, struct incoming *incoming,
-				const struct ring_entry *entry)
+static enum dispatched message_dispatch(struct polling *polling, struct incoming *incoming,
+					const struct ring_entry *entry)
 {
 	switch (entry->kind) {
 	case MESSAGE_USER:
-		deliver(polling, incoming, entry, entry->payload, entry->length);
+		message_deliver(polling, incoming, entry, entry->payload, entry->length);
 		return DISPATCHED;
 	case MESSAGE_PIECES:
-		return dispatched(deliver_pieces(polling, incoming, entry));
+		return sound_dispatched(deliver_pieces(polling, incoming, entry));
 	case MESSAGE_OFFER:
-		return dispatched(
+		return sound_dispatched(
 			serve_offer(polling->host, incoming, entry->payload, entry->length));
 	case MESSAGE_PUT_BLOCK:
 	case MESSAGE_PUT_BLOCKS:
@@ -157,11 +157,11 @@ static enum dispatched dispatch(struct polling *polling, struct incoming *incomi
 	case MESSAGE_ATOMIC:
 		if (!answers_prepare(polling->answers))
 			return UNFINISHED;
-		return dispatched(answer_request(polling->answers, incoming, entry));
+		return sound_dispatched(answer_request(polling->answers, incoming, entry));
 	case MESSAGE_PUT_ANSWER:
 	case MESSAGE_GET_ANSWER:
 	case MESSAGE_ATOMIC_ANSWER:
-		return dispatched(answer_arrived(polling->host, incoming, entry));
+		return sound_dispatched(answer_arrived(polling->host, incoming, entry));
 	default:
 		return BROKEN;
 	}
@@ -174,7 +174,8 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 	int count = 0, found;
 
 	while (count < BUDGET && (found = ring_peek(ring, &entry)) != 0) {
-		enum dispatched state = found < 0 ? BROKEN : dispatch(polling, incoming, &entry);
+		enum dispatched state = found < 0 ? BROKEN :
+						    message_dispatch(polling, incoming, &entry);
 
 		if (state != DISPATCHED) {
 			incoming->broken = state == BROKEN;

@@ -12,7 +12,7 @@ void requests_destroy(struct requests *requests)
 	memset(requests, 0, sizeof(*requests));
 }
 
-static int grow(struct requests *requests)
+static int requests_grow(struct requests *requests)
 {
 	uint32_t count = requests->count ? 2 * requests->count : 64;
 	struct request *table = realloc(requests->table, count * sizeof(*table));
@@ -35,7 +35,7 @@ uint64_t request_open(struct requests *requests, enum request_kind kind, void *o
 	struct request *request;
 	uint32_t index;
 
-	if ((!requests->count || requests->free == NONE) && grow(requests) != PF_OK)
+	if ((!requests->count || requests->free == NONE) && requests_grow(requests) != PF_OK)
 		return 0;
 	index = requests->free;
 	request = &requests->table[index];
@@ -49,7 +49,7 @@ uint64_t request_open(struct requests *requests, enum request_kind kind, void *o
 	return (uint64_t)request->generation << 32 | index;
 }
 
-static void release(struct requests *requests, uint32_t index)
+static void requests_release(struct requests *requests, uint32_t index)
 {
 	struct request *request = &requests->table[index];
 
@@ -72,6 +72,6 @@ void *request_close(struct requests *requests, uint64_t token, enum request_kind
 	request = &requests->table[index];
 	if (request->generation != token >> 32 || request->kind != kind || request->peer != peer)
 		return NULL;
-	release(requests, index);
+	requests_release(requests, index);
 	return request->object;
 }

@@ -21,7 +21,7 @@ struct answer_task {
 };
 
 /* Service thread. */
-static void answer(struct task *task, bool dropped)
+static void answer_task_run(struct task *task, bool dropped)
 {
 	const struct answer_task *answer = (struct answer_task *)task;
 
@@ -31,7 +31,7 @@ static void answer(struct task *task, bool dropped)
 }
 
 /* Any thread. The asker's connection may have ended meanwhile, so it is found by its number. */
-static void resolved(struct resolution *resolution)
+static void asked_resolved(struct resolution *resolution)
 {
 	struct asked *asked = (struct asked *)resolution;
 	struct host_state *host = asked->host;
@@ -45,7 +45,7 @@ static void resolved(struct resolution *resolution)
 	} else {
 		struct answer_task *work = allocate_or_wait(sizeof(*work));
 
-		work->task.run = answer;
+		work->task.run = answer_task_run;
 		work->connections = &host->connections;
 		work->connection = asked->connection;
 		work->result = (struct resolve){ .token = asked->token,
@@ -66,7 +66,7 @@ void resolve_for_peer(void *arg, uint64_t connection, const struct resolve *requ
 						 .address = request->address,
 						 .length = request->length,
 						 .write = request->write,
-						 .done = resolved },
+						 .done = asked_resolved },
 				 .host = host,
 				 .connection = connection,
 				 .token = request->token };
@@ -80,7 +80,7 @@ struct ask_task {
 };
 
 /* Service thread. */
-static void ask(struct task *task, bool dropped)
+static void ask_task_run(struct task *task, bool dropped)
 {
 	const struct ask_task *ask = (struct ask_task *)task;
 
@@ -105,7 +105,7 @@ int resolve_request(struct host_state *host, struct host_peer *owner, uint64_t t
 	work = calloc(1, sizeof(*work));
 	if (!work)
 		return PF_ERR_MEMORY;
-	work->task.run = ask;
+	work->task.run = ask_task_run;
 	work->peer = owner;
 	work->request = request;
 	service_run(&host->context->service, &work->task);

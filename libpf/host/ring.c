@@ -16,7 +16,7 @@
 #define ZEROS_MOST (RING_PART / ZEROS)
 
 /* Double the lap; false if that took more than its part of what is left of the allowance. */
-static bool grow(struct ring *ring)
+static bool ring_grow(struct ring *ring)
 {
 	int64_t more = ring->lap < RING_LAP_FREE ? 0 : (int64_t)ring->lap;
 
@@ -102,7 +102,7 @@ static bool make_pages(struct ring *ring, uint64_t need)
 }
 
 /* Skip the rest of the ring: the next entry lies at its start. */
-static void wrap(struct ring *ring, uint64_t offset)
+static void ring_begin_lap(struct ring *ring, uint64_t offset)
 {
 	uint64_t end = ring->position - offset + ring->size;
 
@@ -129,17 +129,18 @@ bool ring_go_on(struct ring *ring, size_t length)
 	/* A lap of the whole ring never gets to its end: its positions wrap by themselves. */
 	if (offset >= ring->lap) {
 		/* Behind a very long entry. */
-		while (offset >= 2 * ring->lap && grow(ring))
+		while (offset >= 2 * ring->lap && ring_grow(ring))
 			;
 		if (ahead && enough && !fits)
 			return false;
-		if ((fits && (ahead ? enough : few || ring->wraps < RING_WRAPS)) || !grow(ring)) {
+		if ((fits && (ahead ? enough : few || ring->wraps < RING_WRAPS)) ||
+		    !ring_grow(ring)) {
 			/* The reader has to read the skip entry, or more, before there is room. */
 			if (ahead && !fits)
 				return false;
 			ring->wraps += !few;
 			ring->tail_seen = tail;
-			wrap(ring, offset);
+			ring_begin_lap(ring, offset);
 			return make_pages(ring, need);
 		}
 	}
@@ -149,7 +150,7 @@ bool ring_go_on(struct ring *ring, size_t length)
 		return false;
 	/* At the start the entry has its pages: it ends before the unread ones, or before this offset. */
 	ring->tail_seen = tail;
-	wrap(ring, offset);
+	ring_begin_lap(ring, offset);
 	return true;
 }
 

@@ -43,8 +43,8 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 }
 
 /* A copy would wait for the pages there: park them, and as many behind them as the policy says. */
-static void park(struct host_state *host, struct transfer *transfer, struct block *block,
-		 enum pf_side side)
+static void block_park(struct host_state *host, struct transfer *transfer, struct block *block,
+		       enum pf_side side)
 {
 	if (!block) {
 		uint64_t length = policy_window(host->context->memory.policy,
@@ -76,7 +76,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 		length = host_peer_ready(peer, transfer_is_put(transfer), transfer->local + offset,
 					 transfer->remote + offset, length, &side);
 		if (!length) {
-			park(host, transfer, block, side);
+			block_park(host, transfer, block, side);
 			return ADVANCED_LITTLE;
 		}
 	}

@@ -30,8 +30,9 @@ static void block_done(struct device_request *request, const struct exanest_comp
 static void atomic_done(struct device_request *request,
 			const struct exanest_completion *completion);
 
-static bool submit(struct host_state *host, struct host_peer *peer, struct device_request *request,
-		   struct exanest_submission *submission)
+static bool device_submit_request(struct host_state *host, struct host_peer *peer,
+				  struct device_request *request,
+				  struct exanest_submission *submission)
 {
 	submission->peer = peer->engine;
 	if (!device_submit(&host->context->device, request, submission))
@@ -40,7 +41,7 @@ static bool submit(struct host_state *host, struct host_peer *peer, struct devic
 	return true;
 }
 
-static enum advanced move(struct host_state *host, struct transfer *transfer)
+static enum advanced device_move(struct host_state *host, struct transfer *transfer)
 {
 	struct device *device = &host->context->device;
 	struct block *block = block_ready(transfer);
@@ -65,7 +66,7 @@ static enum advanced move(struct host_state *host, struct transfer *transfer)
 		.op = transfer_is_put(transfer) ? EXANEST_OP_PUT : EXANEST_OP_GET,
 	};
 	block->request.done = block_done;
-	if (!submit(host, transfer_peer(transfer), &block->request, &submission))
+	if (!device_submit_request(host, transfer_peer(transfer), &block->request, &submission))
 		return ADVANCED_BLOCKED;
 	block_set_state(block, BLOCK_MOVING);
 	block->started = trace_time(host->context->trace);
@@ -86,7 +87,7 @@ static enum advanced move_atomic(struct host_state *host, struct atomic_operatio
 	};
 
 	atomic->request.done = atomic_done;
-	if (!submit(host, atomic_peer(atomic), &atomic->request, &submission))
+	if (!device_submit_request(host, atomic_peer(atomic), &atomic->request, &submission))
 		return ADVANCED_BLOCKED;
 	atomic->sent = true;
 	return ADVANCED_LITTLE;
@@ -99,7 +100,7 @@ static enum advanced move_nothing(struct host_state *host, struct transfer *tran
 	return ADVANCED_LITTLE;
 }
 
-const struct route route_device = { .move = move, .atomic = move_atomic };
+const struct route route_device = { .move = device_move, .atomic = move_atomic };
 const struct route route_none = { .move = move_nothing };
 
 /*

@@ -37,12 +37,13 @@ static int send_put(struct host_peer *peer, uint64_t token, const void *local, u
 		return PF_ERR_FAULT;
 	}
 	host_peer_lock(peer);
-	message = (struct message_block *)message_reserve(peer, sizeof(*message) + length, &status);
+	message = (struct message_block *)host_peer_reserve(peer, sizeof(*message) + length,
+							    &status);
 	if (message) {
 		*message = (struct message_block){ token, remote, length, may_wait };
 		moved = channel_fill(&peer->out, (uint8_t *)(message + 1), local, length);
 		if (moved == length) {
-			message_commit(peer, sizeof(*message) + length, MESSAGE_PUT_BLOCK, 0);
+			host_peer_commit(peer, sizeof(*message) + length, MESSAGE_PUT_BLOCK, 0);
 		} else {
 			/* Not committed: the next message uses the space. */
 			*address = (uint64_t)(uintptr_t)local + moved;
@@ -131,8 +132,8 @@ static bool batch_fill(const struct batch *batch, struct host_peer *peer, uint8_
 	}
 	if (channel_gather(&peer->out, (uint8_t *)(pieces + i), from, i, length) < length)
 		return false;
-	message_commit(peer, sizeof(*message) + i * sizeof(*pieces) + length, MESSAGE_PUT_BLOCKS,
-		       0);
+	host_peer_commit(peer, sizeof(*message) + i * sizeof(*pieces) + length, MESSAGE_PUT_BLOCKS,
+			 0);
 	return true;
 }
 
@@ -172,7 +173,7 @@ static bool batch_send(struct host_state *host, struct transfer *transfer, uint6
 		return false;
 	host_peer_lock(peer);
 	if (host_peer_takes_blocks(peer))
-		entry = message_reserve(peer, batch.length, &status);
+		entry = host_peer_reserve(peer, batch.length, &status);
 	if (entry)
 		first = batch_begin(&batch);
 	if (first)
@@ -197,10 +198,10 @@ static int send_get(struct host_peer *peer, uint64_t token, uint64_t remote, uin
 	int status = PF_OK;
 
 	host_peer_lock(peer);
-	message = (struct message_block *)message_reserve(peer, sizeof(*message), &status);
+	message = (struct message_block *)host_peer_reserve(peer, sizeof(*message), &status);
 	if (message) {
 		*message = (struct message_block){ token, remote, length, may_wait };
-		message_commit(peer, sizeof(*message), MESSAGE_GET_BLOCK, 0);
+		host_peer_commit(peer, sizeof(*message), MESSAGE_GET_BLOCK, 0);
 	}
 	host_peer_unlock(peer);
 	return status;

@@ -3,7 +3,7 @@
 
 #define FIELD ((1u << 20) - 1)
 
-static uint64_t pack(uint32_t generation, uint32_t front, uint32_t back)
+static uint64_t claim_pack(uint32_t generation, uint32_t front, uint32_t back)
 {
 	return (uint64_t)generation << 40 | (uint64_t)front << 20 | back;
 }
@@ -23,7 +23,7 @@ static uint32_t back_of(uint64_t claim)
 	return claim & FIELD;
 }
 
-static uint32_t between(uint32_t value, uint32_t least, uint32_t most)
+static uint32_t granules_clamp(uint32_t value, uint32_t least, uint32_t most)
 {
 	if (value < least)
 		value = least;
@@ -34,7 +34,7 @@ void share_open(struct share *share, uint32_t generation, uint32_t front, uint32
 {
 	atomic_store_explicit(&share->moved, 0, memory_order_relaxed);
 	atomic_store_explicit(&share->returned, 0, memory_order_relaxed);
-	atomic_store_explicit(&share->claim, pack(generation & 0xffffff, front, back),
+	atomic_store_explicit(&share->claim, claim_pack(generation & 0xffffff, front, back),
 			      memory_order_release);
 }
 
@@ -49,11 +49,11 @@ bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struc
 		if (front >= back)
 			return false;
 		/* Half of what is left: the last runs are short, so both finish together. */
-		take = between((back - front) / 2, least, most);
+		take = granules_clamp((back - front) / 2, least, most);
 		if (take > back - front)
 			take = back - front;
 	} while (!atomic_compare_exchange_weak_explicit(
-		&share->claim, &claim, pack(generation_of(claim), front + take, back),
+		&share->claim, &claim, claim_pack(generation_of(claim), front + take, back),
 		memory_order_relaxed, memory_order_relaxed));
 	*run = (struct granules){ front, front + take };
 	return true;
@@ -72,11 +72,11 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 			return false;
 		/* The initiator claimed half with its offer; most of the rest makes both
 		 * finish at the same time. */
-		take = between((back - front) / 4 * 3, least, most);
+		take = granules_clamp((back - front) / 4 * 3, least, most);
 		if (take > back - front)
 			take = back - front;
 	} while (!atomic_compare_exchange_weak_explicit(
-		&share->claim, &claim, pack(generation_of(claim), front, back - take),
+		&share->claim, &claim, claim_pack(generation_of(claim), front, back - take),
 		memory_order_acquire, memory_order_relaxed));
 	*run = (struct granules){ back - take, back };
 	*last = take == back - front;
@@ -89,8 +89,8 @@ uint32_t share_close(struct share *share, uint32_t total)
 
 	while (front_of(claim) != back_of(claim) &&
 	       !atomic_compare_exchange_weak_explicit(&share->claim, &claim,
-						      pack(generation_of(claim), back_of(claim),
-							   back_of(claim)),
+						      claim_pack(generation_of(claim),
+								 back_of(claim), back_of(claim)),
 						      memory_order_relaxed, memory_order_relaxed))
 		;
 	return total - back_of(claim);

@@ -44,7 +44,7 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 		return;
 
 	host_peer_lock(peer);
-	message = (struct message_offer *)message_reserve(peer, sizeof(*message), &status);
+	message = (struct message_offer *)host_peer_reserve(peer, sizeof(*message), &status);
 	if (message) {
 		peer->share_generation = (peer->share_generation + 1) & 0xffffff;
 		share_open(share, peer->share_generation, front, transfer->granules);
@@ -58,7 +58,7 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 			.put = transfer_is_put(transfer),
 			.shift = (uint8_t)transfer->shift,
 		};
-		message_commit(peer, sizeof(*message), MESSAGE_OFFER, 0);
+		host_peer_commit(peer, sizeof(*message), MESSAGE_OFFER, 0);
 	}
 	host_peer_unlock(peer);
 	if (!message)
@@ -76,7 +76,7 @@ static void take_granules(struct transfer *transfer, struct granules run)
 }
 
 /* A run to move next; false when this side has none left. */
-static bool claim(const pf_context *context, struct transfer *transfer)
+static bool transfer_claim(const pf_context *context, struct transfer *transfer)
 {
 	struct granules run;
 
@@ -166,7 +166,7 @@ static void moved_alone(struct host_state *host, struct host_peer *peer)
 }
 
 /* The peer is gone; forget what was under way. */
-static void abandon(struct host_state *host, struct transfer *transfer)
+static void transfer_abandon(struct host_state *host, struct transfer *transfer)
 {
 	struct block *block;
 
@@ -198,7 +198,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	if (transfer->parked >= TRANSFER_PARKED_MOST && state == PEER_LINKED)
 		return ADVANCED_WAITS;
 	if (block_ready(transfer) || transfer->run < transfer->run_end ||
-	    claim(host->context, transfer)) {
+	    transfer_claim(host->context, transfer)) {
 		if (state == PEER_GONE)
 			goto lost;
 		return (transfer->by_ring ? &route_stream : host_peer_route(peer))
@@ -220,7 +220,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 lost:
 	/* Nothing moves any more what was not moved when the peer ended. */
 	transfer_fail(transfer, peer->peer.gone_status, PF_SIDE_NONE, 0);
-	abandon(host, transfer);
+	transfer_abandon(host, transfer);
 	return ADVANCED_TO_END;
 }
 

@@ -32,8 +32,8 @@ static void asker_open(struct asker *asker, pf_context *context)
 	assert_ok(channel_create(&asker->peer.out, RING_SIZE, &allowance, NULL));
 	asker->reader = asker->peer.out.ring;
 	/* Fill the ring. */
-	while (message_reserve(&asker->peer, ROOM / 8, &status))
-		message_commit(&asker->peer, ROOM / 8, MESSAGE_USER, 0);
+	while (host_peer_reserve(&asker->peer, ROOM / 8, &status))
+		host_peer_commit(&asker->peer, ROOM / 8, MESSAGE_USER, 0);
 }
 
 static void asker_get(struct asker *asker, struct answers *answers, uint64_t length)
