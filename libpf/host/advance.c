@@ -12,7 +12,7 @@
 
 /* Transfers offered to a peer before they are advanced; see peer_offer_ahead. */
 #define OFFERS_AHEAD 4
-/* Between two looks at what peers still move: less than most copies of a run take. */
+/* Time between two looks at the runs that peers still move: less than most copies of a run take. */
 #define LINGER_POLL_MICROSECONDS 20
 
 static bool is_atomic(const struct operation *operation)
@@ -31,7 +31,7 @@ static void operation_end(struct host_state *host, struct operation *operation)
 {
 	const struct transfer *transfer = (struct transfer *)operation;
 
-	/* The peer may have written some of it. */
+	/* The peer may have written a part of the buffer. */
 	if (operation->kind == OPERATION_GET && operation->completion.status >= 0)
 		memcheck_defined(transfer->local, transfer->length);
 	operation_leave(operation);
@@ -39,7 +39,7 @@ static void operation_end(struct host_state *host, struct operation *operation)
 	operation_release(operation);
 }
 
-/* Let those that were posted since the last call have turns. */
+/* Give turns to the operations posted since the last call. */
 static void take_new_operations(struct host_state *host)
 {
 	struct operations *operations = &host->context->operations;
@@ -49,7 +49,9 @@ static void take_new_operations(struct host_state *host)
 		operation_enter(operation);
 }
 
-/* Does this process copy the peer's transfers? Not where the peer, a ring or an engine moves them. */
+/*
+ * Does this process copy the peer's transfers? Not where the peer, a ring or an engine moves them.
+ */
 static bool peer_is_copied(const struct host_peer *peer)
 {
 	return peer_state(&peer->peer) == PEER_LINKED && host_peer_route(peer)->shares;
@@ -59,7 +61,7 @@ bool operations_moving(const struct host_state *host)
 {
 	const struct host_peer *peer;
 
-	/* What was just posted is likely to be one. */
+	/* An operation just posted is likely to be a transfer to copy. */
 	if (atomic_load_explicit(&host->context->operations.waiting, memory_order_relaxed))
 		return true;
 	TAILQ_FOREACH(peer, &host->turns, turn) {
@@ -75,7 +77,7 @@ static enum advanced operation_advance_kind(struct host_state *host, struct oper
 				      transfer_advance(host, (struct transfer *)operation);
 }
 
-/* Advance one that is ready, and end it, or let it wait for its event. */
+/* Advance a ready operation, and end the operation, or let the operation wait for an event. */
 static enum advanced operation_advance(struct host_state *host, struct operation *operation)
 {
 	enum advanced advanced = operation_advance_kind(host, operation);
@@ -87,7 +89,7 @@ static enum advanced operation_advance(struct host_state *host, struct operation
 	return advanced;
 }
 
-/* The one that was posted first. Either may be NULL. */
+/* Return the operation that was posted first. Either may be NULL. */
 static struct operation *older_operation(struct operation *one, struct operation *other)
 {
 	if (!one || !other)
@@ -96,8 +98,8 @@ static struct operation *older_operation(struct operation *one, struct operation
 }
 
 /*
- * Advance what needs no copy by this process, until there is no room towards the peer: what is behind
- * would find none either. Returns how many things happened.
+ * Advance operations that need no copy by this process, until there is no room towards the peer:
+ * operations behind would find no room either. Returns how many things happened.
  */
 static int peer_advance_requests(struct host_state *host, struct host_peer *peer)
 {
@@ -119,7 +121,10 @@ static int peer_advance_requests(struct host_state *host, struct host_peer *peer
 	return count;
 }
 
-/* So that a peer that is done with its end of one transfer finds the next without waiting. */
+/*
+ * Offer transfers early: a peer that is done with its end of a transfer finds the next without
+ * waiting.
+ */
 static void peer_offer_ahead(struct host_state *host, struct host_peer *peer)
 {
 	struct operation *operation;
@@ -133,8 +138,8 @@ static void peer_offer_ahead(struct host_state *host, struct host_peer *peer)
 }
 
 /*
- * Copy one run of the peer's oldest transfer that has one, so that both ends work on the same
- * transfer. Adds to *count what happened. False: there is none to copy.
+ * Copy one run of the oldest transfer of the peer that has a run, for both ends to work on one
+ * transfer. Adds to *count how many things happened. False: there is no run to copy.
  */
 static bool peer_copy(struct host_state *host, struct host_peer *peer, int *count)
 {
@@ -163,7 +168,7 @@ int operations_advance(struct host_state *host)
 			peer_offer_ahead(host, peer);
 		count += peer_advance_requests(host, peer);
 	}
-	/* One copied run is enough for one call: messages may be waiting. */
+	/* One copied run is enough for a call: messages may be waiting. */
 	for (peer = TAILQ_FIRST(&host->turns); peer && !copied; peer = next) {
 		next = TAILQ_NEXT(peer, turn);
 		copied = peer_copy(host, peer, &count);
@@ -196,7 +201,10 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 		next = operation->next;
 		if (operation->peer != &peer->peer)
 			continue;
-		/* What the peer has answered or moved is complete. A transfer that is not fails. */
+		/*
+		 * A transfer is complete if the peer has answered or moved every block, and fails
+		 * otherwise.
+		 */
 		if (operation_advance_kind(host, operation) != ADVANCED_TO_END) {
 			operation->completion.status = status;
 			atomic_abandon(host, (struct atomic_operation *)operation);
@@ -205,13 +213,19 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 	}
 }
 
-/* Will something wake this process for the next step of what is ready, after a poll did nothing with it? */
+/*
+ * Will an event wake this process for the next step of the peer's ready operations, after a poll
+ * that did nothing?
+ */
 static bool peer_waits(const struct host_peer *peer)
 {
-	/* A peer that moves its end of a transfer does not tell when it is done. */
+	/* A peer that moves its end of a transfer sends no message at the end. */
 	if (!TAILQ_EMPTY(&peer->transfers) && peer_is_copied(peer))
 		return false;
-	/* It answers the call, or is gone: a notice. It answers a request: a message. */
+	/*
+	 * Events: the peer answers the call, or is gone (a notice); the peer answers a request (a
+	 * message).
+	 */
 	if (peer_state(&peer->peer) == PEER_OPEN || peer->requests_waiting >= REQUESTS_MOST)
 		return true;
 	/* There is room when the device completes something. Room in a ring comes without a word. */

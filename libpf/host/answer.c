@@ -19,7 +19,7 @@ struct answer {
 	bool may_wait;            /* for an absent page of the block */
 };
 
-/* A peer that keeps to the protocol is read whatever it has asked. */
+/* A peer that keeps to the protocol is read, however much the peer has asked. */
 static_assert(REQUESTS_MOST <= ANSWERS_MOST, "its requests never fill the answers");
 
 void answers_init(struct answers *answers, pf_context *context)
@@ -50,8 +50,9 @@ void answers_destroy(struct answers *answers)
 }
 
 /*
- * Returns whether it was sent. If not, it stays: for room, or, if it is the first message to the
- * peer, for a descriptor or memory for the channel. answers_forget drops it if the peer is gone.
+ * Return whether the answer was sent. If not, the answer waits: for room, or, before the first
+ * message to the peer, for a descriptor or memory for the channel. answers_forget drops the answer
+ * if the peer is gone.
  */
 static bool send_answer(pf_context *context, const struct answer *answer)
 {
@@ -90,7 +91,7 @@ static bool answer_give(struct answers *answers, struct host_peer *peer,
 {
 	struct answer *waiting;
 
-	/* In order: a waiting answer is not overtaken, so none waits for ever. */
+	/* In order: a waiting answer is not overtaken, and none waits for ever. */
 	if (!peer->answers_waiting && send_answer(answers->context, answer))
 		return true;
 	waiting = answers->spare;
@@ -170,7 +171,10 @@ static bool get_block(struct answers *answers, struct incoming *incoming,
 	answer.address = block.address;
 	answer.length = block.length;
 	answer.may_wait = block.may_wait;
-	/* The rings of this process may be smaller than the peer's: answer how much they carry. */
+	/*
+	 * The rings of this process may be smaller than the peer's: answer how much the rings
+	 * carry.
+	 */
 	if (block.length > stream_answer_most(answers->context)) {
 		answer.message.status = PF_ERR_TOO_LONG;
 		answer.message.value = stream_answer_most(answers->context);
@@ -179,8 +183,8 @@ static bool get_block(struct answers *answers, struct incoming *incoming,
 }
 
 /*
- * An atomic of a peer whose page is absent: progress does not wait for it, the resolver
- * does. It is executed by progress once the page is there.
+ * An atomic of a peer, on an absent page. Progress does not wait for the page, the resolver does.
+ * Progress executes the atomic once the page is present.
  */
 struct parked_atomic {
 	struct resolution resolution;
@@ -189,7 +193,7 @@ struct parked_atomic {
 	struct message_atomic message;
 };
 
-/* As atomic_execute; PF_ERR_AGAIN: the page has to be resolved first. */
+/* Return as atomic_execute, or PF_ERR_AGAIN: the page has to be resolved first. */
 static int try_atomic(struct memory *memory, const struct atomic_request *request, uint64_t *value)
 {
 	bool quick;
@@ -230,7 +234,7 @@ static void park_atomic(struct answers *answers, struct parked_atomic *parked)
 	const struct atomic_request *request = &parked->message.request;
 
 	statistic_add(&answers->context->statistics, PF_STAT_LOCAL_FAULTS, 1);
-	/* No number of a connection, which are small. */
+	/* Not the number of a connection: numbers of connections are small. */
 	parked->resolution = (struct resolution){ .asker = (uintptr_t)parked->peer,
 						  .address = request->address,
 						  .length = request->width,
@@ -255,7 +259,7 @@ static bool do_atomic(struct answers *answers, struct incoming *incoming,
 	if (!atomic_valid(message.request.op, message.request.width, message.request.address))
 		return false;
 	status = try_atomic(memory, &message.request, &value);
-	/* The resolver may be able to bring a page that the kernel says it cannot. */
+	/* The resolver may be able to bring a page although the kernel reports no such page. */
 	if (status == PF_ERR_AGAIN || status == PF_ERR_FAULT) {
 		parked = calloc(1, sizeof(*parked));
 		if (parked) {
@@ -359,7 +363,7 @@ int answers_advance(struct answers *answers)
 	int count = 0;
 
 	answers->turn++;
-	/* A peer to which nothing can be sent holds up its own answers, not those of others. */
+	/* A peer without room holds up the answers to that peer alone. */
 	while (*link) {
 		struct answer *answer = *link;
 

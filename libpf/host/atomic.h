@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations on the memory of a peer of this host: executed by the
- * peer's processor inside its pf_progress, or by the engine of /dev/exanest
- * with the same instructions, so they are atomic towards everything on that host.
+ * Atomic operations on the memory of a peer of this host. The peer's processor executes an atomic
+ * inside the peer's pf_progress, or the engine of /dev/exanest does with the same instructions: the
+ * operation is atomic towards everything on the host.
  */
 #ifndef PF_HOST_ATOMIC_H
 #define PF_HOST_ATOMIC_H
@@ -20,17 +20,19 @@ struct atomic_operation {
 	struct message_atomic message;
 	bool sent, answered;
 	struct device_request request; /* sent to /dev/exanest */
-	unsigned retries;              /* by it, whose page went away each time */
+	unsigned retries;              /* by the engine, whose page went away each time */
 };
 
-/* As pf_atomic, with valid arguments. */
+/* Execute pf_atomic, with valid arguments. */
 int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
 		uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
-/* Progress: do what can be done now. */
+/* Progress: take the steps that are possible now. */
 enum advanced atomic_advance(struct host_state *host, struct atomic_operation *atomic);
-/* Progress: the peer is gone; forget what was under way. */
+/* Progress: the peer is gone; forget the request under way. */
 void atomic_abandon(struct host_state *host, struct atomic_operation *atomic);
-/* Progress: value: that before the operation; PF_ERR_FAULT: the address. */
+/*
+ * Progress: the answer arrived. value: the value before the operation; PF_ERR_FAULT: the address.
+ */
 void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value);
 
 static inline struct host_peer *atomic_peer(const struct atomic_operation *atomic)

@@ -9,9 +9,9 @@
 #include "resolve.h"
 #include "turns.h"
 
-/* After this many retries a block is copied even if the copy has to wait for its pages. */
+/* After this many retries a block is copied even if the copy has to wait for the pages. */
 #define RETRIES_PARKED 2
-/* After a pager has brought all pages of a block this many times, it is asked for single pages. */
+/* After a pager has brought all pages of a block this many times, single pages are asked for. */
 #define SUPPLIED_WHOLE 4
 
 bool block_given_up(const struct transfer *transfer, const struct block *block)
@@ -102,7 +102,10 @@ static void block_resolve(struct host_state *host, struct block *block)
 		block_free(block);
 		return;
 	}
-	/* Not counted among those that fill rings: it goes by way of the service threads. */
+	/*
+	 * Not counted among the requests that fill rings: the request goes by way of the service
+	 * threads.
+	 */
 	token = block->token = request_open(&host->requests, REQUEST_RESOLVE, block, answerer,
 					    NULL);
 	if (!token || resolve_request(host, owner, token, start, block->length, write) != PF_OK) {
@@ -111,7 +114,10 @@ static void block_resolve(struct host_state *host, struct block *block)
 		block_free(block);
 		return;
 	}
-	/* The peer, or a thread of the kernel that reads its page, may need the processor of progress. */
+	/*
+	 * The peer, or a thread of the kernel that reads the page, may need the processor of
+	 * progress.
+	 */
 	if (owner)
 		pace_begin(&context->memory.pace);
 	block_set_state(block, BLOCK_RESOLVING);
@@ -136,9 +142,9 @@ void block_fault(struct host_state *host, struct block *block, enum pf_side side
 }
 
 /*
- * The application may evict pages of a pager at any time, so those do not count as
- * failed retries. A pager that holds fewer pages than the block has is asked for
- * single pages after a while: the block is cut.
+ * The application may evict pages of a pager at any time: such retries do not count as failed. A
+ * pager that holds fewer pages than the block has is asked for single pages after a while: the
+ * block is cut.
  */
 static void supplied_again(struct block *block, uint64_t start)
 {
@@ -160,11 +166,11 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 		pace_end(&host->context->memory.pace);
 	transfer->parked--;
 	operation_wake(&transfer->operation);
-	/* The address is behind this block: it was resolved ahead along with it. */
+	/* The address is behind this block: the page was resolved ahead along with the block. */
 	if (status == PF_ERR_FAULT && address >= start + block->length)
 		status = PF_OK;
 	statistic_fault(statistics, block->side, kind);
-	/* The ring moves hidden memory, unless that was tried. */
+	/* The ring moves hidden memory, unless the ring was tried before. */
 	if (status == PF_ERR_FAULT && kind == FAULT_HIDDEN && !block->hidden) {
 		block->hidden = transfer->by_ring = true;
 		status = PF_OK;

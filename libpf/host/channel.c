@@ -35,7 +35,7 @@ static int channel_map_memory(struct channel *channel, size_t ring_size)
 		munmap(area, channel->mapped);
 		return PF_ERR_MEMORY;
 	}
-	/* A core file would have both views of each ring. Without effect where it fails. */
+	/* A core file would have both views of each ring. No effect where madvise fails. */
 	madvise(area, channel->mapped, MADV_DONTDUMP);
 	channel->memory = (struct channel_memory *)area;
 	channel->ring = (struct ring){
@@ -49,7 +49,7 @@ static int channel_map_memory(struct channel *channel, size_t ring_size)
 	};
 	channel->ring.made = channel->ring.lap;
 	access_open(&channel->access);
-	/* Also memory that is hidden from the calls for single copy. */
+	/* The file also reaches memory that is hidden from the calls for single copy. */
 	channel->access.by_file = true;
 	return PF_OK;
 }
@@ -74,7 +74,10 @@ int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *a
 	if (status != PF_OK)
 		goto fail;
 	channel->ring.allowance = allowance;
-	/* Of the file once: that holds for both views, for writes to the file, and for the reader. */
+	/*
+	 * Set for the file once: the preference holds for both views, for writes to the file, and
+	 * for the reader.
+	 */
 	if (node)
 		location_prefer(node, channel->memory, CHANNEL_RING + ring_size);
 	if (!file_allocate(channel->fd, 0, sizeof(*channel->memory)) ||
@@ -144,7 +147,7 @@ void channel_drop_file(struct channel *channel)
 	channel->fd = channel->ring.file = -1;
 }
 
-/* The file holds the ring once, so an entry that wraps is copied in two pieces. */
+/* The file holds the ring once: an entry that wraps is copied in two pieces. */
 static size_t channel_copy(const struct channel *channel, const uint8_t *payload, char *memory,
 			   size_t length, bool fill)
 {
@@ -166,7 +169,7 @@ static size_t channel_copy(const struct channel *channel, const uint8_t *payload
 	return done;
 }
 
-/* Without a file of its own. */
+/* Copy by way of access.h, which needs no file of the channel. */
 static size_t channel_copy_twice(struct channel *channel, uint8_t *payload, uint64_t memory,
 				 size_t length, bool fill)
 {
@@ -193,7 +196,7 @@ size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, 
 	return channel_copy(channel, payload, to, length, false);
 }
 
-/* Pieces of memory, one behind the other in the ring. An entry that wraps is copied piece by piece. */
+/* Copy pieces of memory, in a row in the ring. An entry that wraps is copied piece by piece. */
 static size_t channel_copy_vectors(struct channel *channel, uint8_t *payload,
 				   const struct iovec *vectors, unsigned count, size_t length,
 				   bool fill)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One direction between two processes on a host: a sealed memory file that holds
- * the ring and the slots for transfers that both ends move. The sender makes it
- * and both map it. It has no name, so nothing remains when the processes end,
- * however they end.
+ * One direction between two processes on a host: a sealed memory file with the ring and the slots
+ * for transfers that both ends move. The sender makes the file and both processes map it. The file
+ * has no name: nothing remains when the processes end, in whatever way.
  */
 #ifndef PF_CHANNEL_H
 #define PF_CHANNEL_H
@@ -41,13 +40,13 @@ struct channel {
 	size_t mapped;        /* bytes at memory */
 };
 
-/* Bytes of a ring of the wanted size, a power of two, where pages are that long. */
+/* Return the bytes of a ring of the wanted size, a power of two, with pages of the given length. */
 static inline uint64_t channel_ring_size(uint64_t wanted, uint64_t page)
 {
 	return wanted < page ? page : wanted;
 }
 
-/* Whether a ring of this size can be mapped where pages are that long. */
+/* Can a ring of this size be mapped, with pages of the given length? */
 static inline bool channel_ring_valid(uint64_t size, uint64_t page)
 {
 	return size >= RING_SIZE_MIN && size <= RING_SIZE_MAX && !(size & (size - 1)) &&
@@ -55,32 +54,32 @@ static inline bool channel_ring_valid(uint64_t size, uint64_t page)
 }
 
 /*
- * ring_size is a power of two; a ring is at least a page. allowance: see ring.h. node: its pages
- * are to lie there; NULL: where the process that touches them first runs.
- * Returns PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM.
+ * Make a channel. ring_size is a power of two; a ring is at least a page. allowance: see ring.h.
+ * node: where the pages are to lie; NULL: where the process that touches a page first runs. Returns
+ * PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM.
  */
 int channel_create(struct channel *channel, size_t ring_size, _Atomic int64_t *allowance,
 		   const struct location *node);
 /*
- * Map a channel that a peer created. Takes over fd, also when it fails. The file is
- * not trusted: its seals, size and header are checked. Returns as channel_create,
- * and PF_ERR_ARGUMENT for a file that is no channel.
+ * Map a channel that a peer created. Takes over fd, also on failure. The file is not trusted:
+ * seals, size and header are checked. Returns as channel_create, and PF_ERR_ARGUMENT for a file
+ * that is no channel.
  */
 int channel_map(struct channel *channel, int fd);
 void channel_destroy(struct channel *channel);
 /*
- * Give the descriptor back, where the ring can grow without it. From then on channel_fill and
- * channel_place copy twice, by a file that the first of them makes: for a peer with single copy.
+ * Give the descriptor back, where the ring can grow without a descriptor. From then on channel_fill
+ * and channel_place copy twice, by a file that the first call makes: for a peer with single copy.
  */
 void channel_drop_file(struct channel *channel);
 
 /*
- * Copy between the ring and memory that may be absent or not permitted. The kernel
- * copies, so where memcpy would raise a signal the count returned is short.
+ * Copy between the ring and memory that may be absent or not permitted. The kernel copies: where
+ * memcpy would raise a signal, the count returned is short.
  */
 size_t channel_fill(struct channel *channel, uint8_t *payload, const void *from, size_t length);
 size_t channel_place(struct channel *channel, const uint8_t *payload, void *to, size_t length);
-/* Copy length bytes in count pieces of memory, one behind the other in the ring, likewise. */
+/* Copy length bytes in count pieces of memory, in a row in the ring, likewise. */
 size_t channel_gather(struct channel *channel, uint8_t *payload, const struct iovec *from,
 		      unsigned count, size_t length);
 size_t channel_scatter(struct channel *channel, const uint8_t *payload, const struct iovec *to,

@@ -21,17 +21,18 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* Strangers: the time until they must have shown that they know the key, and how many callers are kept. */
+/* Strangers: time to prove knowledge of the key, and how many callers are kept. */
 #define HANDSHAKE_SECONDS 30
 #define STRANGERS_MOST 256
-/* Requests of a peer are not read while more answers than this wait for it. */
+/* Requests of a peer are not read while more answers wait for the peer. */
 #define OUTBOX_MOST 1024
 /*
- * Time to the next attempt to send a welcome, us. Its descriptor is one too many while processes of
- * the user have more in flight than the limit of this one; nothing tells when they are received.
+ * Time to the next attempt to send a welcome, us. The welcome's descriptor is one too many while
+ * processes of the user have more in flight than the limit of this process; no event tells when
+ * descriptors are received.
  */
 #define WELCOME_MICROSECONDS 1000
-/* How long callers wait while there is no descriptor to tell them so. */
+/* Time for which callers wait while there is no descriptor to answer by. */
 #define PAUSE_MICROSECONDS 100000
 
 struct outgoing {
@@ -48,20 +49,20 @@ struct connection {
 	struct outgoing *outbox, **outbox_last;
 	unsigned outbox_count;
 	pf_peer *peer;             /* on the calling side; NULL on the called side */
-	struct connection **owner; /* on the calling side: the peer's pointer to this */
+	struct connection **owner; /* on the calling side: the peer's pointer to this connection */
 	bool established;
 	bool farewell;                      /* a BYE came: the process ends in good order */
 	struct address from;                /* on the called side: the caller */
 	struct connection_message *welcome; /* on the called side: not sent yet; NULL: none */
 	uint8_t nonce[crypto_secretbox_NONCEBYTES];
-	struct process *process; /* the other side; NULL: a stranger; a reference */
-	int pidfd;               /* readable once that process has ended; -1: not watched here */
+	struct process *process; /* of the peer; NULL: a stranger; a reference */
+	int pidfd;               /* readable once the process has ended; -1: not watched here */
 	struct event *ended;
 };
 
 /*
- * Give the writer of the channel a slot of its own. Acquire: progress has forgotten the last owner
- * before it gave the slot back (incoming_destroy).
+ * Give the writer of the channel a slot. Acquire: progress has forgotten the last owner before the
+ * slot was given back (incoming_destroy).
  */
 static void slot_take(struct connections *connections, struct incoming *incoming)
 {
@@ -112,7 +113,7 @@ static void connection_close(struct connection *connection)
 
 static void admit_callers(struct connections *connections);
 
-/* The other side is gone, or must go: tell progress, unless it was never admitted. */
+/* The peer is gone, or must go: tell progress, unless the peer was never admitted. */
 static void connection_lost(struct connection *connection, int status, const char *why)
 {
 	struct connections *connections = connection->connections;
@@ -124,10 +125,10 @@ static void connection_lost(struct connection *connection, int status, const cha
 				       .why = why,
 				       .farewell = connection->farewell };
 
-	/* First: from here on nothing is copied to or from it any more. */
+	/* First: from here on no byte is copied to or from the process. */
 	if (connection->process)
 		atomic_store_explicit(&connection->process->dead, true, memory_order_relaxed);
-	/* Before a caller needs its descriptors. */
+	/* Close before a caller needs the descriptors. */
 	connection_close(connection);
 	if (!admitted)
 		return;
@@ -167,7 +168,10 @@ static void connection_post(struct connection *connection, const struct connecti
 	*connection->outbox_last = outgoing;
 	connection->outbox_last = &outgoing->next;
 	event_add(connection->writable, NULL);
-	/* Only on the called side, which answers: two processes that both stopped reading would wait for ever. */
+	/*
+	 * On the called side alone, which answers: two processes that both stopped reading would
+	 * wait for ever.
+	 */
 	if (++connection->outbox_count > OUTBOX_MOST && !connection->peer)
 		event_del(connection->readable);
 }
@@ -181,8 +185,8 @@ static void on_ended(int pidfd, short what, void *arg);
 
 /*
  * The end of the socket does not always show the end of the process: a child that was forked
- * without exec keeps the socket open. So the process itself is watched, where the kernel can
- * (SO_PEERPIDFD is Linux 6.5, pidfd_open 5.3). It may have ended before: a child keeps the
+ * without exec keeps the socket open. Therefore the process is watched, where the kernel can
+ * (SO_PEERPIDFD is Linux 6.5, pidfd_open 5.3). The process may have ended before: a child keeps the
  * listener open, too.
  */
 static void watch_process(struct connection *connection)
@@ -206,7 +210,10 @@ static void watch_process(struct connection *connection)
 		event_active(connection->ended, EV_READ, 0);
 }
 
-/* The process at the other side: one record, and one watch, for all connections with it. */
+/*
+ * Find or make the record of the peer's process: one record, and one watch, for all connections
+ * with the process.
+ */
 static void identify_process(struct connection *connection)
 {
 	struct ucred credentials = { 0 };
@@ -220,14 +227,14 @@ static void identify_process(struct connection *connection)
 			return;
 		}
 	}
-	/* Its number in the PID namespace of this process; 0 if it has none there. */
+	/* The number in the PID namespace of this process; 0 if the peer has no number there. */
 	if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0)
 		credentials.pid = 0;
 	connection->process = process_new(credentials.pid);
 	watch_process(connection);
 }
 
-/* 0, or the errno that makes single copy to and from the other side impossible. */
+/* Return 0, or the errno for which single copy to and from the peer is impossible. */
 static int copy_check(const struct connection *connection, uint64_t cookie_address, uint64_t cookie)
 {
 	pid_t pid = process_is_dead(connection->process) ? 0 : connection->process->pid;
@@ -236,8 +243,9 @@ static int copy_check(const struct connection *connection, uint64_t cookie_addre
 }
 
 /*
- * Send the welcome, or try again later, by the timer of readable; a caller waits as long as it takes.
- * If the caller has ended meanwhile, what it sent before, such as a farewell, is still read.
+ * Send the welcome, or try again later, by the timer of readable; a caller waits without a limit.
+ * If the caller has ended meanwhile, earlier messages of the caller, such as a farewell, are still
+ * read.
  */
 static void send_welcome(struct connection *connection)
 {
@@ -253,7 +261,7 @@ static void send_welcome(struct connection *connection)
 	connection->welcome = NULL;
 }
 
-/* On the called side: admit the caller. PF_OK, or why it is refused. */
+/* On the called side: admit the caller. PF_OK, or the reason for a refusal. */
 static int connection_admit(struct connection *connection, const struct connection_message *message,
 			    int fd, int inbox)
 {
@@ -268,7 +276,7 @@ static int connection_admit(struct connection *connection, const struct connecti
 	if (message->kind != CONNECTION_HELLO ||
 	    !connection_message_unseal(message, &hello, context->address.key) ||
 	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK ||
-	    /* Its option network differs: this process reaches it by another transport. */
+	    /* The option network differs: this process reaches the caller by another transport. */
 	    context->transport_back(context, &hello.from) != &transport_host) {
 		close(fd);
 		return PF_ERR_REFUSED;
@@ -289,13 +297,13 @@ static int connection_admit(struct connection *connection, const struct connecti
 	incoming->copy_error = context->options.single_copy ?
 				       copy_check(connection, hello.cookie_address, hello.cookie) :
 				       ENOSYS;
-	/* Only the route stream needs it. */
+	/* Only the route stream needs the file. */
 	if (!incoming->copy_error)
 		channel_drop_file(&incoming->channel);
 	slot_take(connections, incoming);
 	/*
-	 * A mark of the slot's last owner, who is gone, is not the new one's. Relaxed: the new one
-	 * learns of its slot by a message from this thread.
+	 * A mark by the slot's last owner, who is gone, is not by the new owner. Relaxed: the new
+	 * owner learns of the slot by a message from this thread.
 	 */
 	if (incoming->slot < INBOX_SLOTS)
 		atomic_store_explicit(&connections->notices->inbox->pending[incoming->slot], 0,
@@ -311,13 +319,13 @@ static int connection_admit(struct connection *connection, const struct connecti
 	connection_message_seal(connection->welcome, CONNECTION_WELCOME, &welcome,
 				context->address.key);
 	/*
-	 * Before it can know: host_ring_always. arm64 may make a release store, even a sequentially
-	 * consistent one, visible after later stores, so a fence.
+	 * Before the caller can know the inbox: host_ring_always. arm64 may make a release store,
+	 * even a sequentially consistent store, visible after later stores: hence a fence.
 	 */
 	atomic_store_explicit(&connections->inbox_known, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	send_welcome(connection);
-	/* Last: progress, which it wakes, may take the processor from this thread. */
+	/* Last: progress, which the notice wakes, may take the processor from this thread. */
 	notices_report(connections->notices,
 		       &(struct notice){ .kind = NOTICE_INCOMING, .incoming = incoming });
 	return PF_OK;
@@ -367,15 +375,15 @@ static void report_answer(const struct connection *connection, const struct reso
 					 .address = result->address });
 }
 
-/* PF_OK, or why the connection ends. inbox: of a caller; -1: none; it stays open. */
+/* Return PF_OK, or why the connection ends. inbox: of a caller; -1: none; inbox stays open. */
 static int connection_handle(struct connection *connection,
 			     const struct connection_message *message, int fd, int inbox)
 {
 	struct connections *connections = connection->connections;
 
 	/*
-	 * The last message, whatever came before. Do not wait for the end of the socket: a child that
-	 * was forked without exec keeps it open.
+	 * The last message, whatever came before. Do not wait for the end of the socket: a child
+	 * forked without exec keeps the socket open.
 	 */
 	if (message->kind == CONNECTION_BYE) {
 		if (fd >= 0)
@@ -476,7 +484,7 @@ static void on_readable(int socket, short what, void *arg)
 		connection_lost(connection, PF_ERR_REFUSED, why_lost(PF_ERR_REFUSED));
 }
 
-/* The process at the other side has ended: so have all connections with it. */
+/* The peer's process has ended, and with the process all its connections. */
 static void on_ended(int pidfd, short what, void *arg)
 {
 	struct connections *connections = ((struct connection *)arg)->connections;
@@ -491,7 +499,7 @@ static void on_ended(int pidfd, short what, void *arg)
 			connection = connection->next;
 			continue;
 		}
-		/* Read what it sent before it ended: a farewell, above all. */
+		/* Read the messages from before the end: a farewell, above all. */
 		do {
 			received = connection_receive(connection);
 		} while (received == RECEIVED_MESSAGE);
@@ -503,8 +511,8 @@ static void on_ended(int pidfd, short what, void *arg)
 }
 
 /*
- * Does a process of another user listen where this one called? The name of an ended context is free, and
- * any process of the host can take it.
+ * Does a process of another user listen where this process called? The name of an ended context is
+ * free, and any process of the host can take the name.
  */
 static bool callee_is_foreign(int socket)
 {
@@ -535,7 +543,10 @@ static struct connection *connection_new(struct connections *connections, int so
 	connections->newest = connection;
 	if (!peer)
 		connections->strangers++;
-	/* A peer may be stopped (SIGSTOP) for any time before it answers: a process of this user may, too. */
+	/*
+	 * A peer may be stopped (SIGSTOP) for any time before the answer, if the process is of this
+	 * user.
+	 */
 	event_add(connection->readable,
 		  peer && !callee_is_foreign(socket) ? NULL : &connections->handshake);
 	return connection;
@@ -592,8 +603,8 @@ static void on_pause_over(int fd, short what, void *arg)
 }
 
 /*
- * Out of descriptors: tell the caller so, instead of leaving it to wait, by way of the
- * descriptor that was kept for this.
+ * Out of descriptors: tell the caller by way of the spare descriptor, instead of leaving the caller
+ * to wait.
  */
 static void turn_away(struct connections *connections)
 {
@@ -610,7 +621,7 @@ static void turn_away(struct connections *connections)
 	keep_spare(connections);
 }
 
-/* False: no caller, or none that can be accepted now; errno says why. */
+/* Accept a caller. False: no caller, or none can be accepted now; errno says why. */
 static bool accept_caller(struct connections *connections)
 {
 	struct connection *oldest;
@@ -622,9 +633,12 @@ static bool accept_caller(struct connections *connections)
 	if (socket < 0)
 		return false;
 	socket = descriptor_lift(socket);
-	/* The descriptor of the caller's channel would be lost without room for it. */
+	/*
+	 * Without room for the descriptor of the caller's channel, the kernel would drop the
+	 * descriptor.
+	 */
 	descriptor_limit_ensure(socket);
-	/* Strangers cannot keep out a caller that knows the key: it sends its HELLO at once. */
+	/* Strangers cannot keep out a caller with the key, whose HELLO comes at once. */
 	oldest = connections->strangers >= STRANGERS_MOST ? oldest_stranger(connections) : NULL;
 	if (oldest && connection_receive(oldest) == RECEIVED_NOTHING)
 		connection_close(oldest);
@@ -643,9 +657,10 @@ static void on_caller(int listener, short what, void *arg)
 }
 
 /*
- * A process may call this one, send a message and end. Its call is on the way before its end is, but
- * epoll may show the socket that tells of the end first, and nothing is read from a peer that is gone.
- * So callers are admitted before an end is told, as far as there are descriptors. Frees strangers only.
+ * A process may call this process, send a message and end. The call is on the way before the end
+ * is, but epoll may show the socket with the end first, and no message is read from a peer that is
+ * gone. Therefore callers are admitted before an end is told, as far as there are descriptors.
+ * Frees strangers only.
  */
 static void admit_callers(struct connections *connections)
 {
@@ -707,8 +722,8 @@ int connections_open(struct connections *connections, pf_context *context, struc
 }
 
 /*
- * A child that was forked without exec has the listener too. So callers that wait there are turned
- * away here, and later ones are refused by the kernel.
+ * A child that was forked without exec has the listener too. Callers that wait there are turned
+ * away here, and the kernel refuses later callers.
  */
 static void close_listener(int listener)
 {
@@ -724,12 +739,12 @@ void connections_close(struct connections *connections)
 {
 	if (!connections->context)
 		return;
-	/* The analyzer does not see that closing takes it off the list. */
+	/* The analyzer does not see that closing takes the connection off the list. */
 	while (connections->newest)
 		connection_close(connections->newest); /* NOLINT(clang-analyzer-unix.Malloc) */
 	if (connections->acceptable)
 		event_free(connections->acceptable);
-	/* First: without it there may be no descriptor for a caller that waits. */
+	/* First: without the spare there may be no descriptor for a caller that waits. */
 	if (connections->spare >= 0)
 		close(connections->spare);
 	close_listener(connections->listener);
@@ -774,7 +789,7 @@ int connection_dial(const struct connections *connections, const struct address 
 	status = connection_message_send_with(call->socket, &message,
 					      (int[]){ channel, connections->inbox_fd },
 					      CONNECTION_DESCRIPTORS);
-	/* It has closed the socket already: the service thread reads why. */
+	/* The peer has closed the socket already: the service thread reads why. */
 	if (status == PF_OK || status == PF_ERR_PEER)
 		return PF_OK;
 fail:

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets between this process's service thread and others, one for each
- * channel: of peers that this process called and of those that called it. They
- * carry the handshake, requests to resolve and their answers, and their end
- * shows that the other process ended.
+ * The sockets between this process's service thread and the service threads of peers, one for each
+ * channel: of peers that this process called and of peers that called this process. A connection
+ * carries the handshake, requests to resolve, and answers; the end of the socket shows that the
+ * peer's process ended.
  *
- * Everything here belongs to the service thread, or, after service_stop, to
- * the thread that closes; only connection_dial is for any thread. Progress
- * gets notices; requests of the other side go to the function "resolve".
+ * Everything here belongs to the service thread, or, after service_stop, to the thread that closes;
+ * only connection_dial is for any thread. Progress gets notices; requests of the peer go to the
+ * function "resolve".
  *
- * A connection is freed when its socket ends. Two things refer to one: the
- * pointer given to connections_adopt, which is then set to NULL, and, for an
- * answer that takes its time, the connection's number, which is never used
- * again.
+ * A connection is freed when its socket ends. Two things refer to a connection: the pointer given
+ * to connections_adopt, which is then set to NULL, and, for an answer that takes time, the
+ * connection's number, which is never used again.
  */
 #ifndef PF_CONNECTION_H
 #define PF_CONNECTION_H
@@ -33,25 +32,25 @@ struct connection;
 /* Have a range resolved, then connections_answer called with this number. */
 typedef void (*connections_resolve_fn)(void *arg, uint64_t number, const struct resolve *request);
 
-/* The peer has answered, with its inbox and a slot in it, which are the callee's from now on. */
+/* The peer has answered, with an inbox and a slot there, both of which the callee takes over. */
 typedef void (*connections_bell_fn)(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot);
 
 struct connections {
 	pf_context *context;
 	struct notices *notices;
-	int inbox_fd;             /* handed to peers that are admitted */
-	_Atomic bool inbox_known; /* it was; any thread may look */
-	const uint64_t *cookie;   /* read by peers that may copy from this process */
+	int inbox_fd;             /* handed to admitted peers */
+	_Atomic bool inbox_known; /* inbox_fd was handed over; any thread may look */
+	const uint64_t *cookie;   /* read by peers with permission to copy from this process */
 	connections_resolve_fn resolve;
 	void *resolve_arg;
 	connections_bell_fn give_bell;
 	int listener;
-	int spare; /* kept open, to be closed when a caller has to be told that there are no more */
+	int spare; /* kept open, to be closed to tell a caller of a lack of descriptors */
 	struct event *acceptable;
 	struct timeval handshake; /* how long strangers may be silent; does not change */
 	struct connection *newest;
-	uint64_t numbers;   /* given to connections so far */
-	unsigned strangers; /* callers that have not shown yet that they know the key */
+	uint64_t numbers;                /* given to connections until now */
+	unsigned strangers;              /* callers without proof yet of knowing the key */
 	_Atomic bool slots[INBOX_SLOTS]; /* true: taken by an incoming channel */
 };
 
@@ -62,39 +61,42 @@ struct call {
 };
 
 /*
- * Before service_start: listen at the context's address. What it is given belongs to the caller and
- * lives longer. PF_OK or PF_ERR_SYSTEM.
+ * Listen at the context's address, before service_start. The arguments belong to the caller and
+ * live longer than the connections. PF_OK or PF_ERR_SYSTEM.
  */
 int connections_open(struct connections *connections, pf_context *context, struct notices *notices,
 		     int inbox_fd, const uint64_t *cookie, connections_resolve_fn resolve,
 		     void *resolve_arg, connections_bell_fn give_bell);
 /* Closes all sockets. Zeroed memory without connections_open is allowed. */
 void connections_close(struct connections *connections);
-/* Tell all peers that this process closes in good order. */
+/* Tell all peers about the close of this process in good order. */
 void connections_say_bye(struct connections *connections);
 
 /*
- * Any thread, under the peer's lock: call the owner of this address and hand over the channel
- * with this descriptor. PF_OK: the call is for the service thread to adopt, or its socket to
- * be closed. PF_ERR_AGAIN; PF_ERR_PEER: the process is gone; PF_ERR_SYSTEM with errno.
+ * Any thread, under the peer's lock: call the owner of this address and hand over the channel with
+ * this descriptor. PF_OK: the call is for the service thread to adopt, or the socket to be closed.
+ * PF_ERR_AGAIN; PF_ERR_PEER: the process is gone; PF_ERR_SYSTEM with errno.
  */
 int connection_dial(const struct connections *connections, const struct address *address,
 		    int channel, struct call *call);
 /*
- * *connection is the peer's from here on, until its socket ends: then it is NULL, and progress
- * gets NOTICE_GONE.
+ * Make a connection of a call. *connection is the peer's from here on, until the socket ends: then
+ * *connection is NULL, and progress gets NOTICE_GONE.
  */
 void connections_adopt(struct connections *connections, pf_peer *peer, const struct call *call,
 		       struct connection **connection);
-/* A call to the peer was refused, so it is gone: admit callers, then give progress NOTICE_GONE. */
+/*
+ * A call to the peer was refused, and the peer is gone: admit callers, then give progress
+ * NOTICE_GONE.
+ */
 void connections_report_refused(struct connections *connections, pf_peer *peer);
 
 /* Close all connections with the process of this id, without a notice. */
 void connections_drop(struct connections *connections, const uint8_t id[ADDRESS_ID_BYTES]);
 
-/* Ask the other side to resolve a range. Progress gets the answer as NOTICE_RESOLVED. */
+/* Ask the peer to resolve a range. Progress gets the answer as NOTICE_RESOLVED. */
 void connection_ask(struct connection *connection, const struct resolve *request);
-/* Answer what was asked by the connection with this number, if it still exists. */
+/* Answer the request of the connection with this number, if the connection still exists. */
 void connections_answer(struct connections *connections, uint64_t number,
 			const struct resolve *result);
 

@@ -82,8 +82,9 @@ void connection_message_drop(int fds[CONNECTION_DESCRIPTORS])
 }
 
 /*
- * Take the descriptors that came with a packet; none if there are too many. The kernel has installed
- * all of them, so those that are not taken must be closed. Returns how many came.
+ * Take the descriptors that came with a packet; none if there are too many. The kernel has
+ * installed all of the descriptors: each descriptor that is not taken must be closed. Returns how
+ * many came.
  */
 static unsigned take_descriptors(struct msghdr *packet, int fds[CONNECTION_DESCRIPTORS])
 {
@@ -127,7 +128,10 @@ int connection_message_receive(int socket, struct connection_message *message,
 	ssize_t length;
 
 	fds[0] = fds[1] = -1;
-	/* ECONNRESET: the peer closed with messages unread; what it sent can still be read. */
+	/*
+	 * ECONNRESET: the peer closed with messages unread; earlier messages of the peer can still
+	 * be read.
+	 */
 	do {
 		length = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (length < 0 && (errno == EINTR || errno == ECONNRESET));

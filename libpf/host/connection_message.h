@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages on the socket between two service threads: the handshake, which hands over
- * the channel and the inbox, requests to resolve page faults, and the farewell. The socket
- * keeps packets whole (SOCK_SEQPACKET).
+ * Messages on the socket between two service threads: the handshake, which hands over the channel
+ * and the inbox, requests to resolve page faults, and the farewell. The socket keeps packets whole
+ * (SOCK_SEQPACKET).
  *
- * The body of the handshake is encrypted and authenticated (XSalsa20-Poly1305) with the
- * key in the address of the side that is called. So only a process that was given the
- * address is admitted, and a process that takes the name of a closed socket learns nothing.
+ * The body of the handshake is encrypted and authenticated (XSalsa20-Poly1305) with the key in the
+ * address of the called side. Only a process with the address is admitted, and a process that takes
+ * the name of a closed socket learns nothing.
  */
 #ifndef PF_CONNECTION_MESSAGE_H
 #define PF_CONNECTION_MESSAGE_H
@@ -23,13 +23,13 @@
 #define CONNECTION_DESCRIPTORS 2
 
 enum connection_message_kind {
-	/* From the caller: sealed struct hello, descriptors of the channel and of its inbox. */
+	/* From the caller: sealed struct hello, descriptors of the caller's channel and inbox. */
 	CONNECTION_HELLO = 1,
 	CONNECTION_WELCOME,   /* the answer: sealed struct welcome, descriptor of the inbox */
 	CONNECTION_REFUSED,   /* or: the handshake failed; nothing follows */
-	CONNECTION_RESOLVE,   /* from the caller: make this range present */
+	CONNECTION_RESOLVE,   /* from the caller: make the range present */
 	CONNECTION_RESOLVED,  /* the answer */
-	CONNECTION_BYE,       /* at any time, the last: the context closes, its end is no failure */
+	CONNECTION_BYE,       /* at any time, the last: the context closes, in good order */
 	CONNECTION_EXHAUSTED, /* the answer, or: the process called has no descriptor left */
 };
 
@@ -43,7 +43,7 @@ struct welcome {
 	uint64_t engine; /* address of the sender at /dev/exanest; 0: none */
 	uint32_t slot;   /* of the caller in the inbox */
 	uint32_t unused;
-	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello that is answered */
+	uint8_t nonce[crypto_secretbox_NONCEBYTES]; /* of the hello */
 };
 
 struct resolve {
@@ -68,7 +68,7 @@ struct connection_message {
 	} u;
 };
 
-/* Bytes of a message of this kind on the wire; 0 for a kind that does not exist. */
+/* Return the bytes on the wire of a message of the kind; 0 for an unknown kind. */
 size_t connection_message_length(uint32_t kind);
 /*
  * Up to CONNECTION_DESCRIPTORS descriptors go with the message. Returns PF_OK, PF_ERR_AGAIN (the
@@ -76,18 +76,18 @@ size_t connection_message_length(uint32_t kind);
  */
 int connection_message_send_with(int socket, const struct connection_message *message,
 				 const int *fds, unsigned count);
-/* The same with one descriptor, or without: fd is -1. */
+/* Send a message with one descriptor, or without: fd is -1. */
 int connection_message_send(int socket, const struct connection_message *message, int fd);
 /*
- * fds: the descriptors that came; -1 behind the last one, and all if there were too many. Returns
- * PF_OK, PF_ERR_AGAIN (nothing to read), PF_ERR_PEER, PF_ERR_REFUSED (malformed), or PF_ERR_SYSTEM
- * with errno EMFILE: this process has too many descriptors open to receive those that came.
+ * Receive a message. fds: the descriptors; -1 behind the last, and everywhere if there were too
+ * many. Returns PF_OK, PF_ERR_AGAIN (nothing to read), PF_ERR_PEER, PF_ERR_REFUSED (malformed), or
+ * PF_ERR_SYSTEM with errno EMFILE: too many open descriptors in this process to receive more.
  */
 int connection_message_receive(int socket, struct connection_message *message,
 			       int fds[CONNECTION_DESCRIPTORS]);
-/* Close those that came. */
+/* Close the descriptors of a message. */
 void connection_message_drop(int fds[CONNECTION_DESCRIPTORS]);
-/* Encrypt the body of a handshake, and decrypt it; false: it was not made with this key. */
+/* Encrypt the body of a handshake, and decrypt the body; false: not made with the key. */
 void connection_message_seal(struct connection_message *message, enum connection_message_kind kind,
 			     const void *body, const uint8_t key[ADDRESS_KEY_BYTES]);
 bool connection_message_unseal(const struct connection_message *message, void *body,

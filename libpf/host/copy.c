@@ -16,7 +16,7 @@ static ssize_t copy_once(pid_t pid, bool put, void *local, uint64_t remote, size
 		     process_vm_readv(pid, &here, 1, &there, 1, 0);
 }
 
-/* The whole of a range, or up to what stops it. */
+/* Copy the whole of a range, or up to the first byte that cannot be copied. */
 static int copy_range(pid_t pid, bool put, void *local, uint64_t remote, size_t length,
 		      size_t *moved)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Single copy between address spaces, by the kernel. A page of either side that cannot
- * be accessed ends the copy early; it never raises a signal.
+ * Single copy between address spaces, by the kernel. A page of either side without access ends the
+ * copy early, never with a signal.
  */
 #ifndef PF_COPY_H
 #define PF_COPY_H
@@ -14,10 +14,10 @@
 #include "process.h"
 
 /*
- * Copy length bytes to the process (put) or from it. *moved is the number of bytes
- * copied. Returns 0 if that is all, otherwise the errno that stopped the copy: EFAULT
- * because of an address, ESRCH because the process is dead or has no main thread any more, any
- * other because the kernel does not permit it. Any thread.
+ * Copy length bytes to the process (put) or from the process. *moved is the number of bytes copied.
+ * Returns 0 if all were copied, otherwise the errno of the end: EFAULT because of an address, ESRCH
+ * because the process is dead or has no main thread any more, any other errno because the kernel
+ * does not permit the copy. Any thread.
  */
 int copy_process(const struct process *process, bool put, void *local, uint64_t remote,
 		 size_t length, size_t *moved);
@@ -27,8 +27,8 @@ int copy_traced(struct trace *trace, const void *transfer, const struct process 
 		size_t *moved);
 
 /*
- * The same, as an event of the trace if there is one. transfer: NULL for one that this copy does
- * at once, or that is a peer's. peer: its id.
+ * Copy likewise, as an event of the trace if there is a trace. transfer: NULL if the copy is the
+ * whole of a transfer, or for a transfer of a peer. peer: the id of the peer.
  */
 static inline int copy_and_trace(struct trace *trace, const void *transfer,
 				 const struct process *process, const uint8_t *peer, bool put,
@@ -40,17 +40,17 @@ static inline int copy_and_trace(struct trace *trace, const void *transfer,
 		       copy_process(process, put, local, remote, length, moved);
 }
 
-/* The side whose address failed, after EFAULT at these addresses. */
+/* Return the side whose address failed, after EFAULT at these addresses. */
 enum pf_side copy_fault_side(const struct process *process, bool put, const void *local,
 			     uint64_t remote);
 
 /*
- * Check that the memory of pid may be copied: its cookie must have the expected value,
- * which also proves that pid is the peer in this PID namespace. Returns 0 or an errno.
+ * Check access to the memory of pid: the cookie must have the expected value, which also proves
+ * that pid is the peer in this PID namespace. Returns 0 or an errno.
  */
 int copy_probe(pid_t pid, uint64_t cookie_address, uint64_t cookie);
 
-/* The path that is used instead, and why, for the errno of copy_probe: a static text. */
+/* Return the path used instead, and why, for the errno of copy_probe: a static text. */
 const char *copy_refusal(int error);
 
 #endif

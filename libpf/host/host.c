@@ -21,8 +21,8 @@
 /* ---- sending ---- */
 
 /*
- * Under the peer's lock: send a message in two pieces, the second of which has the same offset in a
- * cache line as in the caller's memory. Returns whether there was room; *status as host_peer_reserve's.
+ * Under the peer's lock: send a message in two pieces, the second at the offset in a cache line of
+ * the caller's memory. Returns whether there was room; *status as host_peer_reserve's.
  */
 static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 			size_t header_length, const char *payload, size_t length, int *status)
@@ -39,8 +39,8 @@ static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 	rest = data + first;
 	rest += ((uintptr_t)payload + lead - (uintptr_t)rest) % MESSAGE_ALIGNMENT;
 	/*
-	 * The lines that the reader polls come last: if they were written first, the reader would take
-	 * them back, and the store that publishes the entry would wait for them once more.
+	 * The lines polled by the reader come last: written first, the lines would go back to the
+	 * reader, and the store that publishes the entry would wait for the lines once more.
 	 */
 	ring_fill(&peer->out.ring, rest, payload + lead, length - lead);
 	memcpy(data + header_length, payload, lead);
@@ -52,7 +52,7 @@ static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 	return true;
 }
 
-/* The same for any other message. */
+/* Send any other message likewise. */
 static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *header,
 			      size_t header_length, const void *payload, size_t length,
 			      pf_pack_fn pack, void *arg, int *status)
@@ -75,9 +75,10 @@ static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *h
 #define PAGE_LEAST 4096
 
 /*
- * Read a byte of each page, and the last one. Progress takes the peer's lock: a page fault under it would
- * stop progress until the page is there, and for ever if a thread of the program supplies that page
- * (userfaultfd) with what it gets from the peer. A page that goes again before the copy still does.
+ * Read a byte of each page, and the last byte. Progress takes the peer's lock: a page fault under
+ * the lock would stop progress until the page is present, and for ever if a thread of the program
+ * supplies the page (userfaultfd) with data from the peer. A page that goes again before the copy
+ * still stops progress.
  */
 static void touch_pages(const void *start, size_t length)
 {
@@ -169,7 +170,7 @@ static int host_open(pf_context *context, void *memory, const char **why)
 	state->notices.inbox = state->inbox.memory;
 	atomic_init(&state->ring_allowance, (int64_t)context->options.ring_memory);
 	randombytes_buf(&state->cookie, sizeof(state->cookie));
-	/* Before a peer can know the address, and test whether it may copy. */
+	/* Before a peer can know the address, and test whether copies are permitted. */
 	if (context->options.single_copy)
 		tracer_permit(context->options.ptracer);
 	answers_init(&host->answers, context);
@@ -261,8 +262,8 @@ static bool add_incoming(struct host *host, struct incoming *incoming)
 	if (!base)
 		return false;
 	/*
-	 * libpf never makes a second channel from one peer, nor one from a peer whose address says
-	 * that it is on another host. One that this process has given up may not know it yet.
+	 * libpf never makes a second channel from one peer, nor a channel from a peer whose address
+	 * names another host. A peer that this process has given up may not know of the end yet.
 	 */
 	if (base->transport != &transport_host || peer->incoming || peer_state(base) == PEER_GONE) {
 		if (base->transport == &transport_host && peer_state(base) == PEER_GONE)
@@ -281,9 +282,9 @@ static bool add_incoming(struct host *host, struct incoming *incoming)
 }
 
 /*
- * A peer that was given up may live, as one that closed all its descriptors, and be inside its copy of
- * a run that it claimed. The program gets the buffer back with the completion: so the end of the peer is
- * handled only after that copy, or after as long as pf_close waits for one. True: not yet.
+ * A peer that was given up may live, as after closing all descriptors, and be inside the copy of a
+ * claimed run. The program gets the buffer back with the completion: the end of the peer is handled
+ * only after the copy, or after as long as pf_close waits for a copy. True: not yet.
  */
 static bool peer_still_moves(struct host_state *state, const struct host_peer *peer,
 			     struct notice *notice)
@@ -305,16 +306,18 @@ static bool handle_gone(struct host *host, pf_peer *base, struct notice *notice)
 	struct host_peer *peer = (struct host_peer *)base;
 	struct host_state *state = &host->state;
 
-	/* A process that only claims to be a peer of the network has no say in its end. */
+	/*
+	 * A process that only claims to be a peer of the network has no say in the end of the peer.
+	 */
 	if (base->transport != &transport_host || peer_state(base) == PEER_GONE)
 		return true;
 	if (peer_still_moves(state, peer, notice))
 		return false;
-	/* Answers that it sent before it ended complete what they answer. */
+	/* Answers sent by the peer before the end complete their operations. */
 	if (peer->incoming)
 		polling_drop(&host->polling, peer->incoming);
 	host_peer_unlink(peer, notice->status, notice->why, notice->farewell);
-	/* What the device still moves must not outlive the transfers that end here. */
+	/* Blocks that the device still moves must not outlive the transfers that end here. */
 	device_drain(state, peer);
 	operations_fail(state, peer, notice->status);
 	answers_forget(&host->answers, peer);
@@ -408,8 +411,8 @@ static bool host_may_sleep(void *memory)
 }
 
 /*
- * Writers ring for every message and wake a sleep at once, whatever the options say, unless a writer may
- * know the inbox of this process already.
+ * Writers ring for every message and wake a sleep at once, whatever the options say, unless a
+ * writer may know the inbox of this process already.
  */
 static bool inbox_ring_always(struct host_state *state)
 {
@@ -420,9 +423,9 @@ static bool inbox_ring_always(struct host_state *state)
 		return true;
 	atomic_store_explicit(&inbox->sleeper, INBOX_SLEEPS_AT_ONCE, memory_order_relaxed);
 	/*
-	 * The service thread sets this, then tells a peer of the inbox, with a full fence between.
-	 * If it is not set here, after this fence, that fence comes later, and the peer sees the
-	 * store above.
+	 * The service thread sets inbox_known, then tells a peer of the inbox, with a full fence
+	 * between. If inbox_known is not set here, after this fence, the service thread's fence
+	 * comes later, and the peer sees the store above.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&state->connections.inbox_known, memory_order_relaxed))
@@ -443,7 +446,7 @@ static bool host_allow_waiter(void *host)
 
 /*
  * Does every peer with a channel to this process ring for its messages? A peer does once the peer
- * knows the inbox of this process; until then its messages wait for the next poll.
+ * knows the inbox of this process; until then messages wait for the next poll.
  */
 static bool host_all_ring(const void *host)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport to processes of this host, as the context uses it. */
+/* The transport to processes of this host, for the context. */
 #ifndef PF_HOST_H
 #define PF_HOST_H
 
@@ -8,7 +8,7 @@
 #include "state.h"
 
 struct host {
-	struct polling polling; /* what every poll looks at comes first */
+	struct polling polling; /* first: the fields that every poll looks at */
 	struct answers answers;
 	struct host_state state;
 };
@@ -27,7 +27,7 @@ static inline int host_poll(struct host *host)
 	return count;
 }
 
-/* Progress, after operations_collect: advance them. Returns how many things happened. */
+/* Progress, after operations_collect: advance the operations. Returns how many things happened. */
 static inline int host_advance(struct host *host)
 {
 	int count = 0;

@@ -5,7 +5,7 @@
 
 void incoming_destroy(struct incoming *incoming)
 {
-	/* Release: progress does not look for this channel by its slot any more. */
+	/* Release: progress looks no more for this channel by the slot. */
 	if (incoming->slot_taken)
 		atomic_store_explicit(incoming->slot_taken, false, memory_order_release);
 	free(incoming->serves.offers);

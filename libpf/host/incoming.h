@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A channel from another process, read by this one. Progress's own once it is added to polling. */
+/* A channel from another process, read here. Progress's own after polling_add. */
 #ifndef PF_INCOMING_H
 #define PF_INCOMING_H
 
@@ -24,14 +24,14 @@ struct incoming {
 	struct channel channel;
 	struct host_peer *peer; /* the writer; NULL before it is added to polling */
 	bool polled, broken;
-	bool rang;         /* its writer has rung the bell */
-	uint64_t settling; /* time since when polling_settle knows that, ns; 0: it does not */
-	bool rings;    /* its writer rings the bell for every message, so it need not be polled */
-	uint32_t slot; /* its mark in this process's inbox */
+	bool rang;         /* the writer has rung the bell */
+	uint64_t settling; /* time since when polling_settle knows of rang, ns; 0: unknown */
+	bool rings;        /* the writer rings the bell for every message: no need to poll */
+	uint32_t slot;     /* number of the mark in the inbox of this process */
 	/*
-	 * The record of that slot in struct connections; NULL: it has none. A slot belongs to the
-	 * channel, not to the socket: a writer that is gone has it until progress has read its last
-	 * messages, and a new one must not have the same slot before.
+	 * The record of the slot in struct connections; NULL: no slot. A slot belongs to the
+	 * channel, not to the socket: a writer that is gone has the slot until progress has read
+	 * the last messages, and a new writer must not have the slot before.
 	 */
 	_Atomic bool *slot_taken;
 	struct serves serves;
@@ -41,7 +41,7 @@ struct incoming {
 	int copy_error;          /* 0: this process may copy from and to the writer's memory */
 };
 
-/* Unmap and free it; it must not be in polling any more. */
+/* Unmap and free the channel, after polling_drop. */
 void incoming_destroy(struct incoming *incoming);
 
 #endif

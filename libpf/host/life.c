@@ -26,7 +26,7 @@ void life_begin(void *page)
 	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
 	pthread_mutex_init(mutex, &attributes);
 	pthread_mutexattr_destroy(&attributes);
-	/* Never unlocked: the end of the thread is what it is for. */
+	/* Never unlocked: the mark comes with the end of the thread. */
 	pthread_mutex_lock(mutex);
 }
 #else

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The messages inside a channel besides the user's. Offers let the peer move
- * a transfer from its end. The block messages carry transfers through the
- * ring where single copy is not possible: the initiator asks for or sends one
- * block, the peer answers; it keeps no state between blocks.
+ * The messages inside a channel besides the user's. Offers let the peer move a transfer from its
+ * end. The block messages carry transfers through the ring where single copy is not possible: the
+ * initiator asks for or sends a block, the peer answers, and keeps no state between blocks.
  */
 #ifndef PF_MESSAGE_H
 #define PF_MESSAGE_H
@@ -13,16 +12,16 @@
 #include "memory/atomic.h"
 
 /*
- * The payload of longer user messages lies in the ring at the same offset in a cache line as in the
- * sender's memory, bytes: such a copy takes less time (rep movsb of glibc 2.36 on Zen 5: a message of
- * 32 KiB 2.8 instead of 3.4 us between processors that share no cache).
+ * The payload of longer user messages lies in the ring at the offset in a cache line of the
+ * sender's memory, bytes: the copy takes less time (rep movsb of glibc 2.36 on Zen 5: a message of
+ * 32 KiB 2.8 instead of 3.4 us between processors without a common cache).
  */
 #define MESSAGE_PIECES_LEAST (8u << 10)
 #define MESSAGE_ALIGNMENT 64
 
 enum message_kind {
-	MESSAGE_USER = 1,      /* pf_send; its tag is the entry's */
-	MESSAGE_PIECES,        /* the same in two pieces: struct message_pieces, then these */
+	MESSAGE_USER = 1,      /* pf_send; the tag is the entry's */
+	MESSAGE_PIECES,        /* MESSAGE_USER in two pieces: struct message_pieces, then both */
 	MESSAGE_OFFER,         /* struct message_offer */
 	MESSAGE_PUT_BLOCK,     /* struct message_block, then the bytes */
 	MESSAGE_GET_BLOCK,     /* struct message_block */
@@ -39,14 +38,14 @@ struct message_pieces {
 	uint32_t gap;   /* bytes between the two, less than MESSAGE_ALIGNMENT */
 };
 
-/* Bytes of its entry besides those of the message, at most. */
+/* Most bytes of the entry besides the message. */
 #define MESSAGE_PIECES_EXTRA (sizeof(struct message_pieces) + MESSAGE_ALIGNMENT - 1)
 
 struct message_offer {
 	uint64_t initiator; /* address in the initiator */
 	uint64_t target;    /* address in the peer */
 	uint64_t length;
-	uint64_t time; /* when it was offered, CLOCK_MONOTONIC, ns */
+	uint64_t time; /* of the offer, CLOCK_MONOTONIC, ns */
 	uint32_t generation;
 	uint16_t slot;
 	uint8_t put;
@@ -60,12 +59,13 @@ struct message_block {
 	uint64_t may_wait; /* not 0: the copy waits for an absent page instead of answering with a fault */
 };
 
-/* Blocks in one message at most: both sides move them by one system call. */
+/* Most blocks in a message: both sides move the blocks by one system call. */
 #define MESSAGE_BLOCKS_MOST 64
 
 /*
- * Only to a reader that takes blocks (channel_memory.blocks). The answer is MESSAGE_PUT_ANSWER. A fault
- * is in the first block that contains the address: those before it were moved, those behind it were not.
+ * Only to a reader that takes blocks (channel_memory.blocks). The answer is MESSAGE_PUT_ANSWER. A
+ * fault is in the first block that contains the address: blocks before were moved, blocks behind
+ * were not.
  */
 struct message_blocks {
 	uint64_t token;

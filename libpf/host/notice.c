@@ -8,7 +8,7 @@
 void notice_push(struct notices *notices, struct notice *notice)
 {
 	notice->next = atomic_load_explicit(&notices->newest, memory_order_relaxed);
-	/* Release: progress, which takes the stack with acquire, sees what the notice says. */
+	/* Release: progress takes the stack with acquire, and sees the contents of the notice. */
 	while (!atomic_compare_exchange_weak_explicit(&notices->newest, &notice->next, notice,
 						      memory_order_release, memory_order_relaxed))
 		;
@@ -62,7 +62,7 @@ void notices_put_back(struct notices *notices, struct notice *oldest)
 	struct notice *newest = NULL, *none, **last;
 
 	do {
-		/* In front of what was pushed meanwhile. */
+		/* In front of notices pushed meanwhile. */
 		if (newest)
 			oldest = notices_reverse(newest);
 		for (last = &oldest; *last; last = &(*last)->next)

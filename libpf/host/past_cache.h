@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Copies whose destination goes past the caches to memory (non-temporal stores), for a reader on
- * another processor: lines that the reader has cached are not fetched to be overwritten, and it reads
- * them from memory instead of from this processor's cache.
+ * another processor: lines in the reader's cache are not fetched to be overwritten, and the reader
+ * fetches the lines from memory instead of from this processor's cache.
  */
 #ifndef PF_PAST_CACHE_H
 #define PF_PAST_CACHE_H
@@ -14,7 +14,7 @@
 
 #include "base/processor.h"
 
-/* Sanitizers do not see such stores. */
+/* Sanitizers do not see non-temporal stores. */
 #if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define PAST_CACHE
 #include <emmintrin.h>
@@ -23,10 +23,11 @@
 #define PAST_CACHE_LINE 64
 
 /*
- * Whether such copies pay on this kind of processor. Not on Intel's: on a Xeon where a line
- * took 72 ns, streams of 1, 4, 16 and 64 KiB went past the caches at 2.5, 6.3, 10 and 11.7 GB/s, and through
- * them at 6.6, 13, 16 and 13.4; half a round trip of 64 KiB took 11.7 and 7.6 us, only that of 16 KiB 3.1
- * and 3.6 (benchmarks/mpi/bw and latency). arm64's are only a hint, and were not measured.
+ * Return whether non-temporal copies pay on this kind of processor. Not on Intel's: on a Xeon where
+ * a line took 72 ns, streams of 1, 4, 16 and 64 KiB went past the caches at 2.5, 6.3, 10 and 11.7
+ * GB/s, and through the caches at 6.6, 13, 16 and 13.4; half a round trip of 64 KiB took 11.7 and
+ * 7.6 us, only half a round trip of 16 KiB 3.1 and 3.6 (benchmarks/mpi/bw and latency). arm64's are
+ * only a hint, and were not measured.
  */
 static inline bool past_cache_pays(void)
 {
@@ -38,8 +39,9 @@ static inline bool past_cache_pays(void)
 }
 
 /*
- * As memcpy. Lines that it fills in part are written as usual. What the calling thread stores afterwards
- * is visible after the copy: such stores are not ordered with others by themselves, hence the fence.
+ * Copy as memcpy does. Lines filled in part are written as usual. Later stores of the calling
+ * thread become visible after the copy: non-temporal stores have no order by themselves, hence the
+ * fence.
  */
 static inline void past_cache_copy(uint8_t *to, const uint8_t *from, size_t length)
 {

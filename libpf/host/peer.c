@@ -102,8 +102,8 @@ static void report_refused(struct task *task, bool dropped)
 }
 
 /*
- * Call the peer, and have the service thread wait for its answer. If its process is gone and the peer
- * is used, the service thread reports that.
+ * Call the peer, and have the service thread wait for the answer. If the peer's process is gone and
+ * the peer is used, the service thread reports the end.
  */
 static int call_peer(struct host_peer *peer, bool used)
 {
@@ -126,7 +126,7 @@ static int call_peer(struct host_peer *peer, bool used)
 	return status;
 }
 
-/* Say why in the path, for those who ask for it; returns the status, and keeps errno. */
+/* Say why in the path, for callers of pf_peer_path; returns the status, and keeps errno. */
 static int report_failure(struct host_peer *peer, int status)
 {
 	if (status == PF_ERR_SYSTEM)
@@ -148,10 +148,12 @@ int host_peer_connect(struct host_peer *peer, bool used)
 		return peer->peer.gone_status;
 	if (peer->out.memory)
 		return PF_OK;
-	/* Progress is about to hear of it, and ends what waits for the peer. */
+	/* Progress is about to hear of the end, and ends the operations that wait for the peer. */
 	if (peer->refused)
 		return PF_ERR_PEER;
-	/* Its reader reads each line once, and polls; the writer's stores need not be waited for. */
+	/*
+	 * The reader reads each line once, and polls; the writer's stores need not be waited for.
+	 */
 	status = channel_create(
 		&peer->out, context->options.ring_size, &context->host->ring_allowance,
 		peer->peer.address->location.node != context->address.location.node ?
@@ -179,7 +181,7 @@ int host_peer_contact(pf_peer *base, bool wait, const char **why)
 {
 	struct host_peer *peer = (struct host_peer *)base;
 
-	/* All processes of this host are reached: no answer is needed to know. */
+	/* Every process of this host is reached: no answer is needed to know. */
 	(void)wait;
 	(void)why;
 	if (peer->self)
@@ -190,7 +192,7 @@ int host_peer_contact(pf_peer *base, bool wait, const char **why)
 	return PF_OK;
 }
 
-/* What is reserved without a commit, the next call reserves again. */
+/* A place reserved without a commit is reserved again by the next call. */
 bool host_peer_has_room(pf_peer *base, size_t length)
 {
 	struct host_peer *peer = (struct host_peer *)base;
@@ -234,7 +236,7 @@ static void choose_route(struct host_peer *peer)
 	}
 }
 
-/* For what was stored before the bell was known, with a fence whatever the reader is. */
+/* Ring for messages stored before the bell was known, with a fence whatever the reader is. */
 static void ring_first(const struct bell *bell)
 {
 	inbox_ring(bell->inbox, bell->slot);
@@ -244,11 +246,11 @@ static void ring_first(const struct bell *bell)
 /*
  * A sender stores a message, then loads the bell; here the bell is stored, then the reader is rung
  * to load the message. Without a fence in the sender, which would cost every message, both may miss
- * the other while the message leaves the sender's processor. So a reader looks once more after a
- * sleep before it relies on this bell: polling_settle.
+ * each other while the message leaves the sender's processor. Therefore a reader looks once more
+ * after a sleep before relying on this bell: polling_settle.
  *
- * Progress may find the peer gone at the same time: as in host_peer_enter, either its state is
- * seen here, or host_peer_unmap waits.
+ * Progress may find the peer gone at the same time: as in host_peer_enter, either the peer's state
+ * is seen here, or host_peer_unmap waits.
  */
 void host_peer_give_bell(pf_peer *base, struct inbox_memory *inbox, uint32_t slot)
 {
@@ -281,13 +283,16 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 	peer->engine = engine;
 	peer->copy_error = copy_error;
 	choose_route(peer);
-	/* Only the route stream needs it, and the call before. */
+	/* Only the route stream needs the file, and the call before. */
 	if (peer->peer.context->options.single_copy && !copy_error)
 		channel_drop_file(&peer->out);
 	peer_set_state(&peer->peer, PEER_LINKED);
 	host_peer_unlock(peer);
 	host_peer_met(peer);
-	/* Once more: what this thread stored, or another one under the lock, is not missed now. */
+	/*
+	 * Once more: a message stored by this thread, or by another under the lock, is not missed
+	 * now.
+	 */
 	ring_first(&peer->known_bell);
 }
 
@@ -321,7 +326,7 @@ static void drop_task_run(struct task *task, bool dropped)
 	free(task);
 }
 
-/* No call of this peer is adopted after the task: none is made once it is gone. */
+/* No call of this peer is adopted after the task: no call is made once the peer is gone. */
 void host_peer_disconnect(struct host_peer *peer)
 {
 	struct drop_task *work = allocate_or_wait(sizeof(*work));
@@ -331,7 +336,10 @@ void host_peer_disconnect(struct host_peer *peer)
 	service_run(&peer->peer.context->service, &work->task);
 }
 
-/* Opened by the first thread that needs it. NULL without memory: then all pages count as present. */
+/*
+ * Return the record, opened by the first thread. NULL without memory: then all pages count as
+ * present.
+ */
 static struct residency *remote_residency(struct host_peer *peer)
 {
 	struct residency *residency = atomic_load_explicit(&peer->residency, memory_order_acquire);
@@ -367,7 +375,10 @@ uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, ui
 	residency = remote_residency(peer);
 	if (!residency)
 		return ready;
-	/* The node of the process that touches a page first provides it: the owner is to be that. */
+	/*
+	 * The node of the process that touches a page first provides the page: the owner is to
+	 * touch first.
+	 */
 	if (put && peer->distance == DISTANCE_OTHER_NODE)
 		return residency_look(residency, remote, ready, NULL);
 	ready = residency_look(residency, remote, ready, &cold);

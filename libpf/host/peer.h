@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer of this host: a record until it is contacted or used, then a channel
- * to it, then, when its service thread has answered, a link: its inbox, its process number,
- * and whether the kernel permits to copy from and to its memory.
+ * A peer of this host: a record until the peer is contacted or used; then a channel to the peer;
+ * then, after the answer of the peer's service thread, a link: the inbox and the process number of
+ * the peer, and whether the kernel permits single copy with the peer.
  */
 #ifndef PF_HOST_PEER_H
 #define PF_HOST_PEER_H
@@ -26,40 +26,39 @@ TAILQ_HEAD(operation_queue, operation);
 struct host_peer {
 	pf_peer peer;
 	struct channel out;
-	_Atomic(const struct bell *) bell; /* the peer's, once it answered the call */
+	_Atomic(const struct bell *) bell; /* the peer's, after the answer to the call */
 	/*
 	 * Relaxed, both: a route is constant, and a caller that copies because of at_once loads the
 	 * peer's state first (acquire, host_peer_enter).
 	 */
 	_Atomic(const struct route *) route; /* NULL until linked */
-	_Atomic uint64_t at_once; /* shorter transfers are copied by the caller that posts them */
-	_Atomic unsigned
-		posting; /* threads beside progress that use its mappings right now: host_peer_enter */
-	bool self;       /* this very process */
+	_Atomic uint64_t at_once;            /* bytes; shorter transfers are copied by the caller */
+	_Atomic unsigned posting; /* threads beside progress in the mappings: host_peer_enter */
+	bool self;                /* the peer is this process */
 	enum distance distance;   /* from this process; constant */
-	struct bell known_bell;   /* what bell points to; constant from then on */
+	struct bell known_bell;   /* target of bell; constant from then on */
 	unsigned answers_waiting; /* for room in out; progress's own */
-	uint64_t answers_held;    /* the last turn of answers_advance that found no room for one */
+	uint64_t answers_held;    /* the last turn of answers_advance without room for an answer */
 	unsigned atomics_parked;  /* for a page of this process; progress's own */
-	struct process *process;  /* a reference; NULL before it linked or called */
+	struct process *process;  /* a reference; NULL before the peer linked or called */
 	pthread_mutex_t lock;     /* the sending side: out, state */
-	bool refused;             /* a call found no process: it is gone; under the lock */
-	size_t refused_length;    /* of the last message that out had no room for; under the lock */
+	bool refused;             /* a call found no process: the peer is gone; under the lock */
+	size_t refused_length;    /* of the last message without room in out; under the lock */
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
-	unsigned alone; /* next transfers that are not shared: SHARE_BUSY_MAX; progress's own */
-	unsigned alone_next;       /* what alone was set to last; 0: the peer helped */
-	struct incoming *incoming; /* its channel to this process, if any; progress's own */
-	uint64_t block_most; /* longest block its rings carry, once it said so; progress's own */
+	unsigned alone;      /* next transfers without sharing: SHARE_BUSY_MAX; progress's own */
+	unsigned alone_next; /* last start value of alone; 0: the peer helped */
+	struct incoming *incoming; /* the peer's channel to this process, if any; progress's own */
+	uint64_t block_most;       /* longest of the peer's rings, if known; progress's own */
 	unsigned requests_waiting; /* for an answer of the peer; progress's own */
 	/* turns.h; progress's own: */
-	struct operation_queue atomics, transfers; /* that are ready */
-	TAILQ_ENTRY(host_peer) turn;               /* while one of these is not empty */
-	uint64_t engine;                           /* its address at /dev/exanest; 0: none */
-	unsigned device_moving;                    /* submissions to it in flight; progress's own */
-	int copy_error;                /* 0, or the errno that makes single copy impossible */
+	struct operation_queue atomics, transfers; /* ready ones */
+	TAILQ_ENTRY(host_peer) turn;               /* while one of the queues is not empty */
+	uint64_t engine;                           /* the peer's address at /dev/exanest; 0: none */
+	unsigned device_moving;                    /* submissions in flight; progress's own */
+	int copy_error;                /* 0, or the errno for which single copy is impossible */
 	struct connection *connection; /* the service thread's own */
-	_Atomic(struct residency *) residency; /* of its memory; NULL before the first transfer */
+	_Atomic(struct residency *) residency; /* NULL before the first transfer */
 };
 
 /* For the table of the transport. */
@@ -67,45 +66,49 @@ void host_peer_init(pf_peer *peer);
 void host_peer_destroy(pf_peer *peer);
 bool host_peer_has_room(pf_peer *peer, size_t length);
 /*
- * Any thread: begin to connect. If that fails here, the first use tries again, and reports it; a
- * peer that answers with a refusal is gone.
+ * Any thread: begin to connect. If no connection begins here, the first use tries again, and
+ * reports the failure; a peer that answers with a refusal is gone.
  */
 int host_peer_contact(pf_peer *peer, bool wait, const char **why);
 
 /*
- * Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not; "used": then
- * a peer that has ended is reported as gone.
+ * Under the peer's lock: make messages possible. PF_OK, PF_ERR_AGAIN or why not; "used": then a
+ * peer that has ended is reported as gone.
  */
 int host_peer_connect(struct host_peer *peer, bool used);
 /*
- * Service thread: the peer answered the call, and has given this process a slot in its inbox,
- * which is taken over. From now on messages are announced, also while the application computes.
+ * Service thread: the peer answered the call, and has given this process a slot in the peer's
+ * inbox, which is taken over. From now on messages are announced, also while the application
+ * computes.
  */
 void host_peer_give_bell(pf_peer *peer, struct inbox_memory *inbox, uint32_t slot);
 /*
- * Progress, after that: transfers have a route. Takes over the process. engine: its address at
- * /dev/exanest, or 0.
+ * Progress, after host_peer_give_bell: transfers have a route. Takes over the process. engine: the
+ * peer's address at /dev/exanest, or 0.
  */
 void host_peer_link(struct host_peer *peer, struct process *process, int copy_error,
 		    uint64_t engine);
-/* Progress: it is gone; nothing is sent to it any more. */
+/* Progress: the peer is gone; nothing is sent to the peer any more. */
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell);
 /*
- * Progress, once nothing is copied to or from it any more: close the connections with a peer that
- * is gone. If it lives, it learns that way that it has lost this process.
+ * Progress, after the last copy to or from the peer: close the connections with a peer that is
+ * gone. A living peer learns in this way of the loss of this process.
  */
 void host_peer_disconnect(struct host_peer *peer);
-/* Progress, once nothing of it is in use: unmap what is shared with it. */
+/* Progress, once nothing of the peer is in use: unmap the memory shared with the peer. */
 void host_peer_unmap(struct host_peer *peer);
-/* Progress: a channel from the peer or the link to it is there. With both, it is connected. */
+/*
+ * Progress: a channel from the peer or the link to the peer is there. With both, the peer is
+ * connected.
+ */
 void host_peer_met(struct host_peer *peer);
 /*
- * Any thread: how many bytes can be copied between this process and the linked peer
- * (put: towards it) without waiting for a page. 0: *side has the page.
+ * Any thread: return how many bytes can be copied between this process and the linked peer (put:
+ * towards the peer) without waiting for a page. 0: *side has the page.
  */
 uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, uint64_t remote,
 			 uint64_t length, enum pf_side *side);
-/* Progress: the peer found that its absent page there was never touched; see residency_note_hole. */
+/* Progress: the peer found that the absent page was never touched; see residency_note_hole. */
 void host_peer_note_hole(struct host_peer *peer, uint64_t remote);
 /* Progress: the kernel has stopped permitting single copy, with this errno. */
 void host_peer_refuse_copy(struct host_peer *peer, int error);
@@ -134,7 +137,7 @@ static inline void host_peer_unlock(struct host_peer *peer)
 		pthread_mutex_unlock(&peer->lock);
 }
 
-/* ThreadSanitizer does not know that an address orders the loads that depend on it. */
+/* ThreadSanitizer does not know the order of loads by a dependent address. */
 #ifdef __SANITIZE_THREAD__
 #define HOST_PEER_BELL_ORDER memory_order_acquire
 #else
@@ -142,8 +145,8 @@ static inline void host_peer_unlock(struct host_peer *peer)
 #endif
 
 /*
- * The peer's bell, or NULL. What it points to was stored before it was; the address orders
- * the loads, on arm64 too, where an acquire would wait until the message just stored is visible.
+ * Return the peer's bell, or NULL. The target was stored before the pointer; the address orders the
+ * loads, on arm64 too, where an acquire would wait until the message just stored is visible.
  */
 static inline const struct bell *host_peer_bell(const struct host_peer *peer)
 {
@@ -152,10 +155,10 @@ static inline const struct bell *host_peer_bell(const struct host_peer *peer)
 }
 
 /*
- * Any thread: begin to copy to or from the peer's memory outside of progress. False: it is
- * not linked. Until host_peer_leave, host_peer_unmap waits. Either this thread sees the
- * state that host_peer_unlink stored, or host_peer_unmap sees the count: both store,
- * then load what the other stored, with a full fence between.
+ * Any thread: begin to copy to or from the peer's memory outside of progress. False: the peer is
+ * not linked. Until host_peer_leave, host_peer_unmap waits. Either this thread sees the state that
+ * host_peer_unlink stored, or host_peer_unmap sees the count: each side stores, then loads the word
+ * of the other side, with a full fence between.
  */
 static inline bool host_peer_enter(struct host_peer *peer)
 {
@@ -176,7 +179,7 @@ static inline void host_peer_leave(struct host_peer *peer)
 }
 
 /*
- * Under the peer's lock: a message of length bytes to fill and then commit. NULL with
+ * Under the peer's lock: return a message of length bytes to fill and then commit. NULL with
  * *status: PF_ERR_AGAIN, or an error that stays.
  */
 static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, int *status)
@@ -205,7 +208,10 @@ static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, 
 	return payload;
 }
 
-/* Under the peer's lock. The reader stores it before it reads its first message, and never again. */
+/*
+ * Under the peer's lock. The reader stores pieces before reading the first message, and never
+ * again.
+ */
 static inline bool host_peer_takes_pieces(const struct host_peer *peer)
 {
 	return peer->out.memory &&
@@ -219,7 +225,9 @@ static inline bool host_peer_takes_blocks(const struct host_peer *peer)
 	       atomic_load_explicit(&peer->out.memory->blocks, memory_order_relaxed);
 }
 
-/* Under the peer's lock: publish what host_peer_reserve gave, with the same length or less. */
+/*
+ * Under the peer's lock: publish the place of host_peer_reserve, with the reserved length or less.
+ */
 static inline void host_peer_commit(struct host_peer *peer, size_t length, uint8_t kind,
 				    uint8_t tag)
 {
@@ -227,7 +235,7 @@ static inline void host_peer_commit(struct host_peer *peer, size_t length, uint8
 
 	ring_commit(&peer->out.ring, length, kind, tag);
 	bell = host_peer_bell(peer);
-	/* host_peer_give_bell rings for what was written before. */
+	/* host_peer_give_bell rings for earlier messages. */
 	if (!bell)
 		return;
 	if (__builtin_expect(bell->sleeper, 0)) {

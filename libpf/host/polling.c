@@ -8,9 +8,9 @@
 #include "peer.h"
 #include "serve.h"
 
-/* Messages taken from one channel before the next gets its turn. */
+/* Messages taken from one channel before the next channel's turn. */
 #define BUDGET 64
-/* A store that another processor made so long ago is visible, ns: PROGRESS_SLEEP_UNRUNG. */
+/* Age at which a store by another processor is visible, ns: PROGRESS_SLEEP_UNRUNG. */
 #define SETTLED_NANOSECONDS 1000000
 
 static void set_polled(struct incoming *incoming, bool polled)
@@ -30,7 +30,10 @@ static void stop_polling(struct polling *polling, struct incoming *incoming)
 	set_polled(incoming, false);
 }
 
-/* It carried a message: poll it from now on, instead of another one if there are too many. */
+/*
+ * The channel carried a message: poll the channel from now on, instead of another channel if there
+ * are too many.
+ */
 static void start_polling(struct polling *polling, struct incoming *incoming)
 {
 	if (polling->polled_count == POLLED_MOST)
@@ -56,7 +59,9 @@ static int mark_slot(struct polling *polling, struct incoming *incoming)
 		polling->slots = slots;
 	}
 	polling->by_slot[incoming->slot] = incoming;
-	/* A writer may have marked it before it had a reader: look at the marks again. */
+	/*
+	 * A writer may have marked the channel before there was a reader: look at the marks again.
+	 */
 	if (atomic_load_explicit(&polling->inbox->pending[incoming->slot], memory_order_relaxed))
 		atomic_store_explicit(&polling->inbox->bell, 1, memory_order_relaxed);
 	return PF_OK;
@@ -116,7 +121,7 @@ static bool deliver_pieces(struct polling *polling, struct incoming *incoming,
 
 	if (entry->length < sizeof(*message))
 		return false;
-	/* A hostile writer changes them: one load each. */
+	/* A hostile writer changes the fields: one load each. */
 	first = *(const volatile uint32_t *)&message->first;
 	gap = *(const volatile uint32_t *)&message->gap;
 	if (first < PF_PIECE_FIRST || first % 8 || gap >= MESSAGE_ALIGNMENT ||
@@ -192,7 +197,7 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 /* The channel is malformed. By a notice, because callers still use incoming. */
 static void give_up(struct polling *polling, struct incoming *incoming)
 {
-	/* Without memory it is found again at the next look. */
+	/* Without memory the next look finds the end again. */
 	if (!notices_report_gone(&polling->host->notices, &incoming->peer->peer, PF_ERR_PROTOCOL,
 				 "malformed message in the channel from the peer"))
 		incoming->broken = false;
@@ -226,7 +231,10 @@ static int poll_unpolled(struct polling *polling, struct incoming *incoming)
 	return count;
 }
 
-/* Its writer rings for every message from now on, unless there is one that it may not have rung for. */
+/*
+ * The writer rings for every message from now on, unless there is a message for which the bell may
+ * not have rung.
+ */
 static void rely_on(struct polling *polling, struct incoming *incoming)
 {
 	if (polling_is_busy(incoming))
@@ -309,8 +317,8 @@ void polling_drop(struct polling *polling, struct incoming *incoming)
 	unsigned i;
 
 	/*
-	 * Deliver what it published before it ended. That is at most one ring, which bounds the
-	 * loop if the peer is hostile.
+	 * Deliver messages published before the end: at most one ring, which bounds the loop if the
+	 * peer is hostile.
 	 */
 	do {
 		before = incoming->channel.ring.position;

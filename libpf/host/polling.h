@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which channels are read when: those that carried something lately at every
- * progress, those whose writer rang the bell at once, and of the others one
- * each progress in rotation, which finds what a missed bell did not announce.
- * So an empty poll costs the same with two peers as with a thousand.
+ * Which channels are read when: channels with messages lately at every progress, channels whose
+ * writer rang the bell at once, and of all others one each progress in rotation, which finds
+ * messages that a missed bell did not announce. An empty poll costs as much with two peers as with
+ * a thousand.
  *
- * Where processes share a core, the other processes evict this one's caches
- * and address translations before each poll. There a poll is one look at the
- * bell alone, once this process relies on every writer to ring it: polling_settle. Such
- * a writer rings for each message, and inbox.h says why no bell is missed.
+ * Where processes share a core, the other processes evict this one's caches and address
+ * translations before each poll. There a poll is one look at the bell alone, once this process
+ * relies on every writer to ring the bell: polling_settle. Such a writer rings for each message,
+ * and inbox.h says why no bell is missed.
  */
 #ifndef PF_POLLING_H
 #define PF_POLLING_H
@@ -35,15 +35,15 @@ struct polling {
 	unsigned all_count, all_room, rotation;
 	struct incoming **by_slot;
 	unsigned slots;  /* entries of by_slot */
-	unsigned silent; /* those of all that may not ring for every message yet */
+	unsigned silent; /* channels whose writer may not ring for every message yet */
 };
 
-/* All of these are progress's own. */
+/* All of the functions are progress's own. */
 void polling_init(struct polling *polling, struct host_state *host, struct answers *answers);
 void polling_destroy(struct polling *polling);
-/* Read this channel from now on. PF_OK or PF_ERR_MEMORY. */
+/* Read the channel from now on. PF_OK or PF_ERR_MEMORY. */
 int polling_add(struct polling *polling, struct incoming *incoming);
-/* The writer is gone: deliver what it had sent, then destroy the channel. */
+/* The writer is gone: deliver the writer's messages, then destroy the channel. */
 void polling_drop(struct polling *polling, struct incoming *incoming);
 /* For polling_poll: the parts that an empty poll does not need. Return how many messages. */
 int polling_read(struct polling *polling, struct incoming *incoming);
@@ -74,9 +74,10 @@ static inline int polling_poll(struct polling *polling)
 }
 
 /*
- * A sleep begins, of progress or in its place: a writer that had rung a millisecond ago, and has stored
- * no message unannounced, rings for each from now on. When it rings for the first time it may have stored
- * a message just before (host_peer_give_bell); that is visible a millisecond later. now: ns.
+ * A sleep begins, of progress or in its place: a writer that had rung a millisecond ago, with no
+ * message unannounced since, rings for each message from now on. A writer that rings for the first
+ * time may have stored a message just before (host_peer_give_bell); the message is visible a
+ * millisecond later. now: ns.
  */
 void polling_settle(struct polling *polling, uint64_t now);
 

@@ -23,7 +23,7 @@ struct process *process_get(struct process *process)
 
 void process_put(struct process *process)
 {
-	/* Release what this thread did with it, acquire what others did, before it is freed. */
+	/* Before the free: release the accesses of this thread, acquire those of all threads. */
 	if (!process ||
 	    atomic_fetch_sub_explicit(&process->references, 1, memory_order_acq_rel) != 1)
 		return;

@@ -9,7 +9,7 @@
 struct asked {
 	struct resolution resolution;
 	struct host_state *host;
-	uint64_t connection; /* its number; 0: this process itself */
+	uint64_t connection; /* number of the asker's; 0: this process */
 	uint64_t token;
 };
 
@@ -30,7 +30,7 @@ static void answer_task_run(struct task *task, bool dropped)
 	free(task);
 }
 
-/* Any thread. The asker's connection may have ended meanwhile, so it is found by its number. */
+/* Any thread. The asker's connection may have ended meanwhile, and is therefore found by number. */
 static void asked_resolved(struct resolution *resolution)
 {
 	struct asked *asked = (struct asked *)resolution;
@@ -84,7 +84,7 @@ static void ask_task_run(struct task *task, bool dropped)
 {
 	const struct ask_task *ask = (struct ask_task *)task;
 
-	/* A connection that has ended is reported to progress by itself. */
+	/* A connection that has ended is reported to progress separately. */
 	if (!dropped && ask->peer->connection)
 		connection_ask(ask->peer->connection, &ask->request);
 	free(task);

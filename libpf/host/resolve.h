@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests to resolve a range: of this process to the side that owns it, and
- * of peers to this process. They go by way of the service threads, so that a
- * peer resolves whether or not it is inside pf_progress.
+ * Requests to resolve a range: of this process to the side that owns the range, and of peers to
+ * this process. Requests go by way of the service threads: a peer resolves whether or not the peer
+ * is inside pf_progress.
  */
 #ifndef PF_HOST_RESOLVE_H
 #define PF_HOST_RESOLVE_H
@@ -17,8 +17,8 @@
 int resolve_request(struct host_state *host, struct host_peer *owner, uint64_t token,
 		    uint64_t address, uint64_t length, bool write);
 /*
- * Service thread: a peer asks on this connection; arg: struct host_state (connections_resolve_fn).
- * Progress, with connection 0: for itself.
+ * Service thread: a peer asks on the connection; arg: struct host_state (connections_resolve_fn).
+ * Progress, with connection 0: for this process.
  */
 void resolve_for_peer(void *arg, uint64_t connection, const struct resolve *request);
 

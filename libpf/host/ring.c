@@ -15,7 +15,7 @@
 #define ZEROS 4096
 #define ZEROS_MOST (RING_PART / ZEROS)
 
-/* Double the lap; false if that took more than its part of what is left of the allowance. */
+/* Double the lap; false if the growth exceeded the ring's part of the rest of the allowance. */
 static bool ring_grow(struct ring *ring)
 {
 	int64_t more = ring->lap < RING_LAP_FREE ? 0 : (int64_t)ring->lap;
@@ -30,7 +30,7 @@ static bool ring_grow(struct ring *ring)
 	return true;
 }
 
-/* As write_zeros, by way of the mapping. */
+/* Make pages as write_zeros does, by way of the mapping. */
 static uint64_t pages_touch(const struct ring *ring, uint64_t offset, uint64_t end, bool *exhausted)
 {
 	const uint64_t base = (uint64_t)(uintptr_t)ring->base;
@@ -41,8 +41,9 @@ static uint64_t pages_touch(const struct ring *ring, uint64_t offset, uint64_t e
 }
 
 /*
- * Returns how far it came. Less than end, without *exhausted: files may no longer be so long, and the
- * stores of the entries ask for the pages. *exhausted: there is no memory now.
+ * Make the pages up to end; returns the offset reached. Less than end, without *exhausted: the
+ * limit of file lengths, and the stores of the entries ask for the pages. *exhausted: there is no
+ * memory now.
  */
 static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t end, bool *exhausted)
 {
@@ -68,7 +69,7 @@ static uint64_t write_zeros(const struct ring *ring, uint64_t offset, uint64_t e
 	return offset;
 }
 
-/* By loads: they map the pages around them as well, stores would not. */
+/* By loads, which map the pages around as well; stores would not. */
 static void map_pages(const struct ring *ring, uint64_t offset, uint64_t end)
 {
 	const volatile uint8_t *at = ring->base + offset, *behind = ring->base + end;
@@ -78,8 +79,9 @@ static void map_pages(const struct ring *ring, uint64_t offset, uint64_t end)
 }
 
 /*
- * Make the pages that the next entry and the header behind it lack, and those of a part of the lap
- * behind them. No entry ever lay there: made never shrinks. False: there is no memory for the entry.
+ * Make the missing pages of the next entry and of the header behind, and the pages of a part of the
+ * lap behind both. No entry ever lay there: made never shrinks. False: there is no memory for the
+ * entry.
  */
 static bool make_pages(struct ring *ring, uint64_t need)
 {
@@ -120,13 +122,16 @@ bool ring_go_on(struct ring *ring, size_t length)
 	uint64_t unread = ring->position - tail;
 	uint64_t need = ring_span(length) + RING_HEADER;
 	bool few = unread < 2 * RING_PUBLISH_EMPTY && ring->entries * need <= ring->lap;
-	/* At the start there is room now, also for the header behind it; never if the tail is a lie. */
+	/*
+	 * At the start there is room now, also for the header behind the entry; never if the tail
+	 * is a lie.
+	 */
 	bool fits = unread <= offset && need <= offset - unread;
 	bool ahead = unread > ring->lap / 2;
 	/* A longer lap would not pay yet. */
 	bool enough = ring->wraps < RING_WRAPS && ring->lap >= number_max(RING_LAP_AMPLE, need);
 
-	/* A lap of the whole ring never gets to its end: its positions wrap by themselves. */
+	/* A lap of the whole ring has no end to reach: positions wrap by themselves. */
 	if (offset >= ring->lap) {
 		/* Behind a very long entry. */
 		while (offset >= 2 * ring->lap && ring_grow(ring))
@@ -148,7 +153,10 @@ bool ring_go_on(struct ring *ring, size_t length)
 		return true;
 	if (!fits)
 		return false;
-	/* At the start the entry has its pages: it ends before the unread ones, or before this offset. */
+	/*
+	 * At the start the entry has pages: the entry ends before the unread entries, or before
+	 * this offset.
+	 */
 	ring->tail_seen = tail;
 	ring_begin_lap(ring, offset);
 	return true;
@@ -169,8 +177,8 @@ void ring_line_took(struct ring *ring, uint64_t ns)
 }
 
 /*
- * The address depends on the time, although what is added is 0: else a processor begins the load before it
- * has read the clock, and the time seems short.
+ * The address depends on the time, although the addend is 0: otherwise a processor begins the load
+ * before reading the clock, and the time seems short.
  */
 static uint64_t load_after(const _Atomic uint64_t *word, uint64_t time)
 {
@@ -188,7 +196,7 @@ void ring_measure(struct ring *ring)
 	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC);
 	uint64_t reading = start - begin, took = end - start;
 
-	/* Not stored since it was loaded: the line was here. */
+	/* Not stored since the last load: the line was here. */
 	if (tail == ring->tail_loaded) {
 		ring->far_entries = RING_FAR_ENTRIES / 4;
 		return;

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring of messages from one writer to one reader, in memory that both processes map
- * twice in a row, so that every entry is contiguous.
+ * A ring of messages from one writer to one reader, in memory that both processes map twice in a
+ * row: every entry is contiguous.
  *
- * An entry is a header of 8 bytes and its payload, padded to 8 bytes. A header that is 0
- * is an entry not yet written. Header and payload share cache lines, and so do small
- * entries. The reader publishes its position (tail) only every few kilobytes, and the
- * writer reads it only when the ring seems full. So in the steady state the two
- * processes exchange only the cache lines that carry messages.
+ * An entry is a header of 8 bytes and its payload, padded to 8 bytes. A header that is 0 is an
+ * entry not yet written. Header and payload share cache lines, and so do small entries. The reader
+ * publishes the read position (tail) only every few kilobytes, and the writer reads the tail only
+ * when the ring seems full. In the steady state the two processes exchange only the cache lines
+ * that carry messages.
  *
- * Order of memory accesses, the same on x86 and arm64:
+ * Order of memory accesses, on x86 and arm64 alike:
  *   - The writer writes the payload, clears the header behind the entry, then stores the
- *     header (release). The reader loads the header (acquire). So it sees the whole
+ *     header (release). The reader loads the header (acquire). The reader sees the whole
  *     payload, and never takes bytes of an earlier lap for the next header.
  *   - The reader reads the payload, then stores the tail (release). The writer loads the
- *     tail (acquire) before it writes there again, the cleared header included. So it
+ *     tail (acquire) before writing there again, the cleared header included. The writer
  *     overwrites nothing that is still read.
  *   - ring_ready is relaxed: the reader acts on nothing before ring_peek's acquire.
  *   - The allowance is a count that guards no memory: relaxed.
- * Every location has one writer process, so no other order is needed. tests/host/test_weak.c runs
- * these functions on a simulated weakly ordered machine, and shows that each order is needed.
+ * Every location has one writer process: no other order is needed. tests/host/test_weak.c runs the
+ * functions on a simulated weakly ordered machine, and shows the need for each order.
  *
  * Memory grows with need. The writer wraps at the end of a lap, which is a part of the ring at
- * first: an entry that skips the rest leads back to the start. If there is no room at the
- * start, the writer doubles the lap instead, as long as the allowance that all rings of a
- * process share permits. So requests with short answers use a few pages, and a writer far
- * ahead of its reader uses up to RING_LAP_AMPLE. Long entries, and a reader that is a little
- * behind, use the whole ring in the end: lines that the reader read long ago are cheaper to
- * write, unless other processes use up the caches. For them the lap grows only after RING_WRAPS
- * wraps, because the first use of a page is slow.
- * The writer gives the file its next pages a part at a time, by pwrite while it has the descriptor, else
- * by madvise: then both sides map up to sixteen of them by one page fault, which takes half the time of
- * storing to each. If the kernel has no memory for them, the writer wraps early and goes on with the pages that
- * there are; a store to a page that the kernel refuses would raise SIGBUS.
+ * first: an entry that skips the rest leads back to the start. If there is no room at the start,
+ * the writer doubles the lap instead, as long as the allowance that all rings of a process share
+ * permits. Requests with short answers use a few pages, and a writer far ahead of the reader uses
+ * up to RING_LAP_AMPLE. Long entries, and a reader that is a little behind, use the whole ring in
+ * the end: lines that the reader read long ago are cheaper to write, unless other processes use up
+ * the caches. For such entries the lap grows only after RING_WRAPS wraps, because the first use of
+ * a page is slow. The writer gives the file the next pages a part at a time, by pwrite while the
+ * descriptor is open, else by madvise: then both sides map up to sixteen pages by one page fault,
+ * which takes half the time of a store to each page. If the kernel has no memory for the pages, the
+ * writer wraps early and goes on with the present pages; a store to a page that the kernel refuses
+ * would raise SIGBUS.
  */
 #ifndef PF_RING_H
 #define PF_RING_H
@@ -48,81 +48,90 @@
 #define RING_HEADER sizeof(uint64_t)
 
 /*
- * Length of the first lap, and of the longest that takes nothing from the allowance, bytes: in the
- * latter an entry of 64 KiB, the largest default of eager_limit, that has been read makes room for the next.
+ * Length of the first lap, and of the longest lap that takes nothing from the allowance, bytes: in
+ * the latter a read entry of 64 KiB, the largest default of eager_limit, makes room for the next.
  */
 #define RING_LAP_FIRST (8u << 10)
 #define RING_LAP_FREE (128u << 10)
 /*
- * A lap with room for so many entries does not grow while each is read at once: a short lap stays in
- * the caches, but each of its ends costs a line. Between processors that do not share a cache, 4 KiB
- * messages took 1.4 us in a lap of one and 1.2 us in one of three (benchmarks/mpi/latency).
+ * A lap with room for this many entries does not grow while each is read at once: a short lap stays
+ * in the caches, but each end of the lap costs a line. Between processors without a common cache, 4
+ * KiB messages took 1.4 us in a lap of one entry and 1.2 us in a lap of three
+ * (benchmarks/mpi/latency).
  */
 #define RING_LAP_ENTRIES 3
 /*
- * A writer that is ahead of its reader grows the lap at once up to this length, bytes: enough for both
- * to work at the same time. With laps of 2 MiB instead, the first 1,000 messages of 8 and 16 KiB went
- * at half the bandwidth (benchmarks/mpi/bw -i 20).
+ * A writer that is ahead of the reader grows the lap at once up to this length, bytes: enough for
+ * both to work at the same time. With laps of 2 MiB instead, the first 1,000 messages of 8 and 16
+ * KiB went at half the bandwidth (benchmarks/mpi/bw -i 20).
  */
 #define RING_LAP_AMPLE (256u << 10)
 /*
- * A lap grows by at most this part, one fourth, of what is left of the allowance: so the first
- * few peers do not take all of it.
+ * A lap grows by at most this part, one fourth, of the rest of the allowance: the first few peers
+ * do not take all of the allowance.
  */
 #define RING_PART_OF_ALLOWANCE 4
 /*
- * Wraps before a lap grows although it need not. The first use of a page costs both sides together
- * some 2 us, and the messages of a page take 0.35 us or more: so growing costs at most 9 % of the time
- * since the last growth. What the whole ring gains: see the default of ring_size in base/options.c.
+ * Wraps before a lap grows without need. The first use of a page costs both sides together some 2
+ * us, and the messages of a page take 0.35 us or more: growing costs at most 9 % of the time since
+ * the last growth. For the gain from the whole ring see the default of ring_size in base/options.c.
  */
 #define RING_WRAPS 64
-/* Bytes of a grown lap whose pages are made at a time; the first entry waits for all of them. */
+/*
+ * Bytes of a grown lap whose pages are made at a time; the first entry waits for all of the pages.
+ */
 #define RING_PART (64u << 10)
 /*
- * The reader is far if lines that it stored take more than RING_FAR_NS, about as long as some from
- * memory: then the parts of entries that are at least RING_FAR_LEAST bytes long go past the caches. Where a
- * line takes 160 ns, half a round trip of 4, 8, 16 and 32 KiB takes 1.4, 1.9, 2.7 and 4.3 instead of 2.8,
- * 4.9, 9.2 and 17.6 us, and a stream of them goes at 7.3, 10.5, 14.1 and 14.6 instead of 2.1, 2.1, 2.6 and
- * 2.5 GB/s (benchmarks/mpi/latency and bw, eager_limit 32 KiB). Where it takes 25 ns, streams of 16 KiB would
- * go past the caches at 14, but through them at up to 31 GB/s.
+ * The reader is far if lines stored by the reader take more than RING_FAR_NS, about as long as some
+ * from memory: then the parts of entries that are at least RING_FAR_LEAST bytes long go past the
+ * caches. Where a line takes 160 ns, half a round trip of 4, 8, 16 and 32 KiB takes 1.4, 1.9, 2.7
+ * and 4.3 instead of 2.8, 4.9, 9.2 and 17.6 us, and streams of the four lengths go at 7.3, 10.5,
+ * 14.1 and 14.6 instead of 2.1, 2.1, 2.6 and 2.5 GB/s (benchmarks/mpi/latency and bw, eager_limit
+ * 32 KiB). Where a line takes 25 ns, streams of 16 KiB would go past the caches at 14, but through
+ * the caches at up to 31 GB/s.
  */
 #define RING_FAR_NS 45
-/* How many more lines must have taken longer than not, or the other way round, to change that. */
+/* Majority of lines, longer or shorter than RING_FAR_NS, that changes far. */
 #define RING_FAR_VOTES 16
 #define RING_FAR_LEAST 1024
-/* What takes less is no transfer: the line was in this processor's caches. */
+/* A shorter time is no transfer: the line was in this processor's caches. */
 #define RING_NEAR_NS 10
-/* Entries of that length until a line is timed again, with three readings of the clock (60 ns). */
+/*
+ * Entries of RING_FAR_LEAST bytes until a line is timed again, with three readings of the clock (60
+ * ns).
+ */
 #define RING_FAR_ENTRIES 16
-/* With a clock that takes longer, ns, as where it is a system call, readers are never far. */
+/*
+ * With a clock that takes longer, ns, as where the clock is a system call, readers are never far.
+ */
 #define RING_FAR_READING 100
 /*
- * Of an entry that goes past the caches, bytes that are fetched to be written: the header and the first piece
+ * Bytes of an entry past the caches that are fetched to be written: the header and the first piece
  * of a message in pieces are written as usual.
  */
 #define RING_FAR_HEAD 192
-/* The reader stores the tail after so many bytes, or after fewer if the ring is empty. */
+/* The reader stores the tail after this many bytes, or after fewer if the ring is empty. */
 #define RING_PUBLISH (4u << 10)
 #define RING_PUBLISH_EMPTY 512
 /* The kind of an entry without contents that reaches to the end of the ring. */
 #define RING_SKIP 255
 
 struct ring {
-	uint8_t *base;      /* size bytes, mapped twice */
-	uint64_t size;      /* a power of two */
-	uint64_t position;  /* of the next entry to write or to read, in bytes since the start */
-	uint64_t tail_seen; /* writer: a value of *tail that was checked; reader: last stored */
-	uint64_t lap;       /* writer: offset at which it wraps */
-	uint64_t made; /* writer: offset up to which the ring has its pages; never less again */
-	bool far;      /* writer: the reader is far; see RING_FAR_NS */
-	bool past;     /* writer: a part of the entry being written went past the caches */
+	uint8_t *base;        /* size bytes, mapped twice */
+	uint64_t size;        /* a power of two */
+	uint64_t position;    /* of the next entry to write or to read, in bytes since the start */
+	uint64_t tail_seen;   /* writer: a checked value of *tail; reader: last stored */
+	uint64_t lap;         /* writer: offset of the end, where positions wrap */
+	uint64_t made;        /* writer: offset of the end of the ring's pages; never less again */
+	bool far;             /* writer: the reader is far; see RING_FAR_NS */
+	bool past;            /* writer: a part of the entry being written went past the caches */
 	unsigned far_entries; /* writer: see RING_FAR_ENTRIES */
 	unsigned far_votes;   /* writer: 0 to RING_FAR_VOTES */
 	uint64_t tail_loaded; /* writer: *tail last loaded */
 	int file; /* writer: the memory's file, in which the ring begins at start; -1: none */
 	off_t start;
-	unsigned entries;           /* writer: with so many of an entry, a lap is long enough */
-	unsigned wraps;             /* writer: wraps of this lap that count towards RING_WRAPS */
+	unsigned entries;           /* writer: a lap of this many entries is long enough */
+	unsigned wraps;             /* writer: wraps of the lap that count towards RING_WRAPS */
 	_Atomic int64_t *allowance; /* writer: bytes that laps may grow by beyond RING_LAP_FREE */
 	_Atomic uint64_t *tail;     /* shared: position up to which the reader is done */
 };
@@ -152,9 +161,9 @@ static inline _Atomic uint64_t *ring_header(const struct ring *ring, uint64_t po
 
 /*
  * Take a cache line away from the other processor. For x86-64 without options, compilers turn
- * __builtin_prefetch(line, 1) into a prefetch for reading, which only adds a transfer: streams of 24
- * to 250 bytes were slower by 20 to 40 % than with prefetchw, and by 15 to 30 % than without a
- * prefetch (pf_perf -t send-rate). 64-bit processors that lack prefetchw ignore it.
+ * __builtin_prefetch(line, 1) into a prefetch for reading, which only adds a transfer: streams of
+ * 24 to 250 bytes were slower by 20 to 40 % than with prefetchw, and by 15 to 30 % than without a
+ * prefetch (pf_perf -t send-rate). 64-bit processors without prefetchw ignore the instruction.
  */
 static inline void ring_fetch_to_write(const uint8_t *line)
 {
@@ -166,8 +175,8 @@ static inline void ring_fetch_to_write(const uint8_t *line)
 }
 
 /*
- * Writer: at the end of the lap wrap, or grow it, and make the pages that an entry of that length lacks.
- * False if neither is possible now.
+ * Writer: at the end of the lap wrap, or grow the lap, and make the missing pages of an entry of
+ * the length. False if neither is possible now.
  */
 bool ring_go_on(struct ring *ring, size_t length);
 
@@ -178,8 +187,8 @@ static inline uint64_t ring_load_tail(struct ring *ring)
 }
 
 /*
- * Writer: return room for a payload of length bytes, NULL if there is none now. The
- * reader sees nothing of it before ring_commit.
+ * Writer: return room for a payload of length bytes, NULL if there is none now. The reader sees
+ * nothing of the payload before ring_commit.
  */
 static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 {
@@ -200,12 +209,12 @@ static inline uint8_t *ring_reserve(struct ring *ring, size_t length)
 	return (uint8_t *)ring_header(ring, ring->position) + RING_HEADER;
 }
 
-/* Writer: load *tail, and time that; sets far. */
+/* Writer: load *tail, and measure the time of the load; sets far. */
 void ring_measure(struct ring *ring);
-/* Account one line that the reader stored and that took so many ns; sets far. */
+/* Account one line stored by the reader, with the time of the load, ns; sets far. */
 void ring_line_took(struct ring *ring, uint64_t ns);
 
-/* Writer: as memcpy, of a part of the entry that ring_reserve returned. */
+/* Writer: copy as memcpy does, to a part of the entry that ring_reserve returned. */
 static inline void ring_fill(struct ring *ring, uint8_t *to, const void *from, size_t length)
 {
 	if (length >= RING_FAR_LEAST) {
@@ -222,7 +231,7 @@ static inline void ring_fill(struct ring *ring, uint8_t *to, const void *from, s
 	memcpy(to, from, length);
 }
 
-/* Writer: publish the entry that ring_reserve returned, with the same length or less. */
+/* Writer: publish the entry that ring_reserve returned, with the reserved length or less. */
 static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, uint8_t tag)
 {
 	uint64_t next = ring->position + ring_span(length);
@@ -232,15 +241,15 @@ static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, u
 	atomic_store_explicit(ring_header(ring, next), 0, memory_order_relaxed);
 	atomic_store_explicit(ring_header(ring, ring->position), header, memory_order_release);
 	/*
-	 * Get the lines of the next entry, probably of the same length, before it is
-	 * written: otherwise each of its stores waits until the reader's copy of the
-	 * line is invalidated. Not the first line: the reader polls it, so it would be
-	 * lost again. If the ring is nearly full they may be unread; to leave those out by
-	 * tail_seen, which is old, cost 5 to 10 % of the latency of 2 and 4 KiB.
-	 * Where a line takes 65 ns from one processor to the other, both sides' prefetches
-	 * make messages of 1 KiB take 0.50 instead of 0.68 us, of 4 KiB 0.98 instead of 1.16,
-	 * of 64 KiB 6.3 instead of 7.9 (benchmarks/mpi/latency, eager_limit 64 KiB), and
-	 * streams of 8 KiB go at 17 instead of 15 GB/s, of 1 KiB as fast (benchmarks/mpi/bw).
+	 * Get the lines of the next entry, probably of equal length, before the entry is written:
+	 * otherwise each store waits until the reader's copy of the line is invalidated. Not the
+	 * first line: the reader polls the first line, which would be lost again. If the ring is
+	 * nearly full the lines may be unread; leaving unread lines out by tail_seen, which is old,
+	 * cost 5 to 10 % of the latency of 2 and 4 KiB. Where a line takes 65 ns from one processor
+	 * to the other, both sides' prefetches make messages of 1 KiB take 0.50 instead of 0.68 us,
+	 * of 4 KiB 0.98 instead of 1.16, of 64 KiB 6.3 instead of 7.9 (benchmarks/mpi/latency,
+	 * eager_limit 64 KiB), and streams of 8 KiB go at 17 instead of 15 GB/s, of 1 KiB as fast
+	 * (benchmarks/mpi/bw).
 	 */
 	for (line = 64; line <= last; line += 64)
 		ring_fetch_to_write(ring->base + ((next + line) & (ring->size - 1)));
@@ -254,7 +263,7 @@ static inline bool ring_ready(const struct ring *ring)
 	return atomic_load_explicit(ring_header(ring, ring->position), memory_order_relaxed) != 0;
 }
 
-/* Reader: give everything before its position back to the writer. */
+/* Reader: give everything before the position back to the writer. */
 static inline void ring_publish(struct ring *ring)
 {
 	atomic_store_explicit(ring->tail, ring->position, memory_order_release);

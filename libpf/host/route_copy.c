@@ -20,8 +20,9 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
 	} else if (error != EFAULT) {
 		/*
-		 * Permission lost, or the main thread of the peer has ended: what is left goes through
-		 * the ring. ESRCH does not say that the process is dead; the service thread does.
+		 * Permission lost, or the main thread of the peer has ended: the rest goes through
+		 * the ring. ESRCH does not prove the death of the process; the service thread finds
+		 * out.
 		 */
 		host_peer_refuse_copy(peer, error);
 		if (!block)
@@ -42,7 +43,7 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 		    FAULT_PERMISSION);
 }
 
-/* A copy would wait for the pages there: park them, and as many behind them as the policy says. */
+/* A copy would wait for the pages there: park the pages, and as many behind as the policy says. */
 static void block_park(struct host_state *host, struct transfer *transfer, struct block *block,
 		       enum pf_side side)
 {
@@ -99,7 +100,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	activity_moved(&context->activity);
 	transfer->run += moved;
 	if (error) {
-		/* Park the rest of the block that stopped it; go on behind. */
+		/* Park the rest of the block where the copy stopped; go on behind. */
 		uint64_t size = context->options.block_size;
 		uint64_t end = number_min((transfer->run / size + 1) * size, transfer->run_end);
 		uint64_t start = transfer->run;

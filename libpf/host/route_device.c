@@ -11,7 +11,10 @@
 #include "route.h"
 #include "turns.h"
 
-/* The driver completes what is in flight to a dead peer much sooner; if not, the device is given up. */
+/*
+ * The driver completes transfers in flight to a dead peer much sooner; if not, the device is given
+ * up.
+ */
 #define DRAIN_NANOSECONDS 1000000000
 
 static enum pf_side side_of(const struct exanest_completion *completion)
@@ -104,9 +107,9 @@ const struct route route_device = { .move = device_move, .atomic = move_atomic }
 const struct route route_none = { .move = move_nothing };
 
 /*
- * The driver could not make a page present. The process that owns it may be able to: a
- * program with a userfaultfd of its own supplies a page when a thread of its own touches it.
- * So the owner is asked, as for any other fault, and the parts before and behind go on.
+ * The driver could not make a page present. The process that owns the page may be able to: a
+ * program with a userfaultfd of its own supplies a page when a thread of the program touches the
+ * page. The owner is asked, as for any other fault, and the parts before and behind go on.
  */
 static void block_refused(struct host_state *host, struct block *block, enum pf_side side,
 			  uint64_t address)
@@ -131,7 +134,7 @@ static void block_refused(struct host_state *host, struct block *block, enum pf_
 	block_fault(host, block, side, address, FAULT_PERMISSION);
 }
 
-/* Its pages were evicted again and again: retransmit once more? */
+/* The pages were evicted again and again: retransmit once more? */
 static bool try_again(pf_context *context, int status, unsigned *retries)
 {
 	if (status != -EBUSY || (*retries)++ >= context->options.fault_retries)
@@ -162,12 +165,12 @@ static void block_done(struct device_request *request, const struct exanest_comp
 		return;
 	case -EHOSTUNREACH:
 	case -ECONNRESET:
-		/* If its process is gone, its connection says so soon. */
+		/* If the peer's process is gone, the connection reports the end soon. */
 		host_peer_lose_device(peer);
 		block_set_ready(block);
 		return;
 	case -EIO:
-		/* The engine is given up; another route moves it. */
+		/* The engine is given up; another route moves the block. */
 		block_set_ready(block);
 		return;
 	case -EFAULT:
@@ -204,7 +207,7 @@ static void atomic_done(struct device_request *request, const struct exanest_com
 		atomic_answered(atomic, PF_OK, completion->value);
 		return;
 	case -EHOSTUNREACH:
-		/* It was not begun. */
+		/* The atomic was not begun. */
 		host_peer_lose_device(peer);
 		atomic->sent = false;
 		return;

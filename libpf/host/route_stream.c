@@ -6,7 +6,7 @@
 #include "route.h"
 #include "turns.h"
 
-/* Longest block that one message can carry, to this peer and back. */
+/* Return the longest block that a message can carry, to this peer and back. */
 static uint64_t block_most(const struct host_peer *peer)
 {
 	const pf_context *context = peer->peer.context;
@@ -61,7 +61,7 @@ struct batch {
 	uint64_t length; /* of the message */
 };
 
-/* Nothing of it was sent yet, its block is short, and the bytes of that are there. */
+/* Was nothing of the transfer sent yet, is the block short, and are all bytes present? */
 static bool is_short_put(struct memory *memory, const struct transfer *transfer)
 {
 	return transfer_is_put(transfer) && transfer->length <= STREAM_SHORT && !transfer->run &&
@@ -70,7 +70,7 @@ static bool is_short_put(struct memory *memory, const struct transfer *transfer)
 			    false) == transfer->length;
 }
 
-/* first and the puts behind it that its peer can take in one message. */
+/* Collect first and the puts behind that the peer can take in one message. */
 static void batch_collect(struct batch *batch, const struct host_peer *peer, struct transfer *first,
 			  uint64_t most)
 {
@@ -92,7 +92,10 @@ static void batch_collect(struct batch *batch, const struct host_peer *peer, str
 	}
 }
 
-/* A block for each. Without memory those that have none are left out. Returns the first. */
+/*
+ * Make a block for each transfer. Without memory, transfers that lack a block are left out. Returns
+ * the first.
+ */
 static struct block *batch_begin(struct batch *batch)
 {
 	struct block *first = NULL, **link = &first, *block;
@@ -112,7 +115,7 @@ static struct block *batch_begin(struct batch *batch)
 	return first;
 }
 
-/* Under the peer's lock: send them. False: not all bytes are there. */
+/* Under the peer's lock: send the puts. False: not all bytes are present. */
 static bool batch_fill(const struct batch *batch, struct host_peer *peer, uint8_t *entry,
 		       uint64_t token)
 {
@@ -156,7 +159,7 @@ static void batch_end(struct host_state *host, struct block *block, uint64_t tok
 	}
 }
 
-/* Send short puts along in one message. False: they have to be sent one by one. */
+/* Send short puts along in one message. False: the puts have to be sent singly. */
 static bool batch_send(struct host_state *host, struct transfer *transfer, uint64_t most,
 		       enum advanced *advanced)
 {
@@ -179,7 +182,7 @@ static bool batch_send(struct host_state *host, struct transfer *transfer, uint6
 	if (first)
 		token = request_open(&host->requests, REQUEST_BLOCK, first, &peer->peer,
 				     &peer->requests_waiting);
-	/* If not all bytes are there, one put by itself finds which are not. */
+	/* If bytes are absent, a put sent by itself finds the absent page. */
 	sent = token && batch_fill(&batch, peer, entry, token);
 	host_peer_unlock(peer);
 	if (token && !sent)
@@ -231,7 +234,7 @@ int stream_place_all(pf_context *context, struct channel *from, const uint8_t *d
 				      to[i].iov_len, true);
 		length += to[i].iov_len;
 	}
-	/* Of the last block that was looked at, nothing is copied. */
+	/* Of the last block with a look, nothing is copied. */
 	if (ready < length)
 		length -= to[--i].iov_len;
 	moved = channel_scatter(from, data, to, i, length);
@@ -274,7 +277,7 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 		transfer->run += length;
 		activity_moved(&host->context->activity);
 	} else if (block->length > most) {
-		/* It was cut for single copy: the front of it goes now. */
+		/* The block was cut for single copy: the front goes now. */
 		if (!block_cut(block, most))
 			return ADVANCED_LITTLE;
 	}
@@ -313,7 +316,7 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 
 const struct route route_stream = { .move = stream_block };
 
-/* The answer to one block. */
+/* Handle the answer to one block. */
 static void block_answered(struct host_state *host, struct block *block, int status,
 			   uint64_t address, struct channel *from, const uint8_t *data)
 {
@@ -355,7 +358,7 @@ static bool block_contains(const struct block *block, uint64_t address)
 	return address - block_address(block, PF_SIDE_REMOTE) < block->length;
 }
 
-/* Send it by itself: so each that meets a fault waits for its own. */
+/* Send the block by itself: each block that meets a fault waits for its own page. */
 static void block_send_alone(struct block *block)
 {
 	block->transfer->moving--;
@@ -372,7 +375,7 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 	for (; block; block = next) {
 		next = block->along;
 		block->along = NULL;
-		/* A fault that is nowhere else is in the last one. */
+		/* A fault outside of all blocks before is in the last block. */
 		here = status != PF_ERR_FAULT || !next || block_contains(block, address);
 		if (behind)
 			block_send_alone(block);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks through the ring, for peers whose memory the kernel does not let this
- * process copy: slower, but the same blocks, faults and errors. The initiator
- * sends or asks for one block, the peer answers and keeps no state between blocks.
+ * Blocks through the ring, for peers whose memory the kernel does not let this process copy:
+ * slower, but with equal blocks, faults and errors. The initiator sends or asks for one block, the
+ * peer answers and keeps no state between blocks.
  */
 #ifndef PF_ROUTE_STREAM_H
 #define PF_ROUTE_STREAM_H
@@ -11,31 +11,31 @@
 #include "channel.h"
 #include "pf.h"
 
-/* Blocks of one transfer that may be under way through the ring at a time. */
+/* Most blocks of one transfer under way through the ring at a time. */
 #define STREAM_WINDOW 8
 /*
- * Puts up to this length, bytes, that wait for the same peer go along in one message: of its cost, two
- * system calls and an answer, each put then has a part.
+ * Puts up to this length, bytes, that wait for one peer go along in a message: the cost, two system
+ * calls and an answer, is shared by all of the puts.
  */
 #define STREAM_SHORT 1024
 
-/* Longest block that the rings of this process carry in an answer, bytes. */
+/* Return the longest block that the rings of this process carry in an answer, bytes. */
 uint64_t stream_answer_most(const pf_context *context);
 /*
- * Copy a block that arrived in a ring to its address in this process. may_wait: the copy may wait
- * for an absent page. PF_OK, or PF_ERR_FAULT with *address.
+ * Copy a block that arrived in a ring to the block's address in this process. may_wait: the copy
+ * may wait for an absent page. PF_OK, or PF_ERR_FAULT with *address.
  */
 int stream_place(pf_context *context, struct channel *from, const uint8_t *data, void *local,
 		 uint64_t length, bool may_wait, uint64_t *address);
 /*
- * Copy several blocks that arrived in one message, without waiting for a page. *address is in the first
- * block that was not moved whole.
+ * Copy several blocks that arrived in one message, without waiting for a page. *address is in the
+ * first block that was not moved whole.
  */
 int stream_place_all(pf_context *context, struct channel *from, const uint8_t *data,
 		     const struct iovec *to, unsigned count, uint64_t *address);
 /*
- * Progress: the answer to a message came, to block and those along with it; data is its payload in the
- * ring of from (gets), or NULL.
+ * Progress: the answer to a message came, to block and all blocks along with block; data is the
+ * payload in the ring of from (gets), or NULL.
  */
 void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
 		     struct channel *from, const uint8_t *data);

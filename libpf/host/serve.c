@@ -7,7 +7,7 @@
 #include "advance.h"
 #include "copy.h"
 
-/* Did this process move a transfer of its own when this one was offered? See SHARE_LATE_MAX. */
+/* Did this process move a transfer of its own at the time of the offer? See SHARE_LATE_MAX. */
 static bool is_late(const struct host_state *host, const struct message_offer *offer)
 {
 	return offer->length < SHARE_LATE_MAX && offer->time < host->alone_until &&
@@ -30,7 +30,10 @@ bool serve_offer(struct host_state *host, struct incoming *incoming, const void 
 		return false;
 	if (is_late(host, &offer))
 		return true;
-	/* Taking part is optional: without permission to copy, or with too many offers, ignore this one. */
+	/*
+	 * Taking part is optional: without permission to copy, or with too many offers, ignore the
+	 * offer.
+	 */
 	if (incoming->copy_error || serves->count == CHANNEL_SHARES)
 		return true;
 	if (!serves->offers)
@@ -71,7 +74,7 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 	bool last;
 	int error;
 
-	/* Its own come first. */
+	/* Transfers of this process come first. */
 	if (operations_moving(host))
 		return 0;
 	if (!share_claim_back(share, offer->generation, least ? least : 1, most ? most : 1, &run,
@@ -93,7 +96,10 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 		hand_back(serves, share, run);
 		return 1;
 	}
-	/* Seen from this side a get is written to the initiator, and a put is read from it. */
+	/*
+	 * Seen from this side a get is written to the initiator, and a put is read from the
+	 * initiator.
+	 */
 	error = copy_and_trace(context->trace, NULL, incoming->process, incoming->from.id,
 			       !offer->put, (void *)(uintptr_t)(offer->target + start),
 			       offer->initiator + start, end - start, &moved);

@@ -11,7 +11,9 @@
 #include "incoming.h"
 #include "peer.h"
 
-/* An offer arrived. False: it is malformed, and the channel is not to be trusted. */
+/*
+ * Handle an offer that arrived. False: the offer is malformed, and the channel not to be trusted.
+ */
 bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,
 		 size_t length);
 /* Move one run for the oldest offer. Returns 1 if something moved. */

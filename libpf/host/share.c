@@ -48,7 +48,7 @@ bool share_claim_front(struct share *share, uint32_t least, uint32_t most, struc
 		back = back_of(claim);
 		if (front >= back)
 			return false;
-		/* Half of what is left: the last runs are short, so both finish together. */
+		/* Half of the rest: the last runs are short, and both processes finish together. */
 		take = granules_clamp((back - front) / 2, least, most);
 		if (take > back - front)
 			take = back - front;
@@ -70,8 +70,10 @@ bool share_claim_back(struct share *share, uint32_t generation, uint32_t least, 
 		back = back_of(claim);
 		if (generation_of(claim) != (generation & 0xffffff) || front >= back)
 			return false;
-		/* The initiator claimed half with its offer; most of the rest makes both
-		 * finish at the same time. */
+		/*
+		 * The initiator claimed half with the offer; most of the rest makes both finish at
+		 * the same time.
+		 */
 		take = granules_clamp((back - front) / 4 * 3, least, most);
 		if (take > back - front)
 			take = back - front;
@@ -129,7 +131,10 @@ bool share_finished(const struct share *share, uint32_t total, uint32_t claimed,
 	if (rest->end <= rest->start || rest->end > total ||
 	    granules_count(*rest) > claimed - moved)
 		return false;
-	/* It returns at most one run, its last, and stores no more: the acquire above is for this too. */
+	/*
+	 * The peer returns at most one run, the last, and stores no more: the acquire above also
+	 * covers this load.
+	 */
 	moved = atomic_load_explicit(&read_only->moved, memory_order_relaxed);
 	return moved + granules_count(*rest) >= claimed;
 }

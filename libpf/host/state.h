@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the host transport share, for one context. */
+/* State for all parts of the host transport, for one context. */
 #ifndef PF_HOST_STATE_H
 #define PF_HOST_STATE_H
 
@@ -25,17 +25,18 @@ struct host_state {
 	struct requests requests;       /* progress's own */
 	TAILQ_HEAD(, host_peer) turns;  /* turns.h; progress's own */
 	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
-	uint64_t cookie;                /* a peer that may copy from this process can read it */
+	uint64_t cookie; /* readable for each peer with permission to copy from this process */
 	struct connections connections; /* the service thread's own */
-	/* End of its last unshared transfer, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX */
+	/* End of the last unshared transfer, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX */
 	uint64_t alone_until;
 	struct device_watch device_watch;
 };
 
 /*
- * Any thread: give an operation to progress. Another thread may sleep in it, and no other enters
- * meanwhile; or the program, which posts this, sleeps until a descriptor says that there is work.
- * PF_OK, or why not, as refused_add. Not refusable: bytes of it were moved already.
+ * Any thread: give an operation to progress. Another thread may sleep in progress, and no thread
+ * enters meanwhile; or the program, which posts the operation, sleeps until a descriptor reports
+ * work. PF_OK, or why not, as refused_add. Not refusable: bytes of the operation were moved
+ * already.
  */
 static inline int host_post(pf_context *context, struct operation *operation, bool refusable)
 {

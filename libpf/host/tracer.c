@@ -14,7 +14,7 @@
 #include "copy.h"
 #include "pf.h"
 
-/* At this scope a process may name its tracer; at higher ones only CAP_SYS_PTRACE helps. */
+/* At this scope a process may name its tracer; at higher scopes only CAP_SYS_PTRACE helps. */
 #define SCOPE_NAMED 1
 /* Ends the search for a launcher where processes come and go meanwhile. */
 #define ANCESTORS_MOST 64
@@ -33,13 +33,13 @@ int tracer_scope(void)
 }
 
 /*
- * The child is made by clone with no signal for its end: fork would run the handlers of pthread_atfork,
- * and a handler of the program for SIGCHLD could take the status. It makes system calls only, because
- * other threads of the parent may have held any lock.
+ * The child is made by clone with no signal for its end: fork would run the handlers of
+ * pthread_atfork, and a handler of the program for SIGCHLD could take the status. The child makes
+ * system calls only, because other threads of the parent may have held any lock.
  */
 int tracer_test(void)
 {
-	const uint64_t cookie = 0x5f3759df5f3759df; /* any value that the copy must equal */
+	const uint64_t cookie = 0x5f3759df5f3759df; /* any value; the copy must equal it */
 	const pid_t parent = gettid();
 	int error, *result;
 	pid_t child;
@@ -80,7 +80,9 @@ static pid_t parent_find(pid_t pid)
 	return parent;
 }
 
-/* Process 1 of a container may be the launcher; that of the host adopts what launchers leave behind. */
+/*
+ * Process 1 of a container may be the launcher; process 1 of the host adopts orphans of launchers.
+ */
 static bool is_usable(pid_t pid)
 {
 	struct stat status;
@@ -89,8 +91,8 @@ static bool is_usable(pid_t pid)
 }
 
 /*
- * The process that started the process group of this one. mpirun and srun make a group for each rank, so
- * they are found also where a rank is run by a shell. 0: there is none.
+ * Return the process that started the process group of this process. mpirun and srun make a group
+ * for each rank, and are found also where a shell runs a rank. 0: there is none.
  */
 static pid_t launcher_find(void)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which processes may copy to and from the memory of this one, where Yama (kernel.yama.ptrace_scope)
- * forbids it to all but its ancestors. At scope 1 a process may name one other process, which then
- * may copy, as may all descendants of that process.
+ * Processes with permission to copy to and from the memory of this process, where Yama
+ * (kernel.yama.ptrace_scope) forbids copies to all but ancestors. At scope 1 a process may name one
+ * other process, which then may copy, as may all descendants of the named process.
  */
 #ifndef PF_TRACER_H
 #define PF_TRACER_H
 
 #include <stdint.h>
 
-/* kernel.yama.ptrace_scope; -1: this kernel has no Yama. */
+/* Return kernel.yama.ptrace_scope; -1: the kernel has no Yama. */
 int tracer_scope(void);
 
 /*
- * Copy from this process in a child of it, as another process of the job would. Returns 0, or the errno
+ * Copy from this process in a child, as another process of the job would. Returns 0, or the errno
  * of process_vm_readv.
  */
 int tracer_test(void);
 
 /*
- * Permit copies to the processes that the option ptracer names. Does nothing unless the scope is 1, and nothing
- * where copies are permitted already: by CAP_SYS_PTRACE, or because the program has named a tracer that
- * includes its own children.
+ * Permit copies to the processes that the option ptracer names. Does nothing unless the scope is 1,
+ * and nothing where copies are permitted already: by CAP_SYS_PTRACE, or because the program has
+ * named a tracer that includes the program's own children.
  */
 void tracer_permit(uint64_t whom);
 

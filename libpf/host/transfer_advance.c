@@ -20,7 +20,10 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	uint32_t front;
 	int status;
 
-	/* A process that shares a core may lose it with a run in hand, and its peer waits for that run. */
+	/*
+	 * A process that shares a core may lose the core with a run in hand, and the peer waits for
+	 * the run.
+	 */
 	if (context_is_sleepy(context))
 		return;
 	if (transfer->front || transfer->failed ||
@@ -75,7 +78,7 @@ static void take_granules(struct transfer *transfer, struct granules run)
 	transfer->run_end = number_min((uint64_t)run.end << transfer->shift, transfer->length);
 }
 
-/* A run to move next; false when this side has none left. */
+/* Claim the next run to move; false when this side has none left. */
 static bool transfer_claim(const pf_context *context, struct transfer *transfer)
 {
 	struct granules run;
@@ -88,7 +91,9 @@ static bool transfer_claim(const pf_context *context, struct transfer *transfer)
 
 		if (transfer->closed)
 			return false;
-		/* A peer that has claimed nothing by now does not poll: take as much as possible. */
+		/*
+		 * A peer that has claimed nothing by now does not poll: take as much as possible.
+		 */
 		if (!transfer->joined) {
 			transfer->joined = share_joined(transfer->share, transfer->granules);
 			if (!transfer->joined)
@@ -120,19 +125,19 @@ static void close_share(struct transfer *transfer)
 	transfer->front = transfer->length;
 }
 
-/* Record whether the peer helped: how many of the next transfers are not offered to it. */
+/* Record whether the peer helped: how many of the next transfers are not offered to the peer. */
 static void record_help(struct host_peer *peer, bool helped)
 {
 	unsigned next = peer->alone_next ? 2 * peer->alone_next : SHARE_ALONE;
 
-	/* Of several that were offered at the same time, one counts. */
+	/* Of several transfers offered at the same time, one counts. */
 	if (!helped && peer->alone)
 		return;
 	peer->alone_next = helped ? 0 : (unsigned)number_min(next, SHARE_ALONE_MOST);
 	peer->alone = peer->alone_next;
 }
 
-/* Has the peer moved all that it claimed? It may return a run that it could not move. */
+/* Has the peer moved every claimed run? The peer may return a run that could not be moved. */
 static bool peer_moved(struct transfer *transfer)
 {
 	struct granules rest;
@@ -150,7 +155,7 @@ static bool peer_moved(struct transfer *transfer)
 	return true;
 }
 
-/* The share is closed as soon as the peer is done; blocks may wait for their pages long after. */
+/* The share is closed as soon as the peer is done; blocks may wait for pages long after. */
 static bool peer_finished(struct transfer *transfer)
 {
 	if (transfer->share && peer_moved(transfer))
@@ -165,15 +170,15 @@ static void moved_alone(struct host_state *host, struct host_peer *peer)
 	host->alone_until = clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
-/* The peer is gone; forget what was under way. */
+/* The peer is gone; forget the requests under way. */
 static void transfer_abandon(struct host_state *host, struct transfer *transfer)
 {
 	struct block *block;
 
-	/* A peer that was given up may live: it must not claim more of the buffer. */
+	/* A peer that was given up may live, but must claim no more of the buffer. */
 	if (transfer->share)
 		share_close(transfer->share, transfer->granules);
-	/* The peer's answers to what is under way cannot come any more. */
+	/* The peer's answers to requests under way cannot come any more. */
 	TAILQ_FOREACH(block, &transfer->blocks, link)
 		block_forget(host, block);
 	close_share(transfer);
@@ -194,7 +199,10 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 		return ADVANCED_TO_END;
 	}
 	transfer_offer(host, transfer);
-	/* A block that is resolved makes it ready again; the peer goes on with its end of a share. */
+	/*
+	 * A resolved block makes the transfer ready again; the peer goes on with the peer's end of
+	 * a share.
+	 */
 	if (transfer->parked >= TRANSFER_PARKED_MOST && state == PEER_LINKED)
 		return ADVANCED_WAITS;
 	if (block_ready(transfer) || transfer->run < transfer->run_end ||
@@ -214,11 +222,11 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 		goto lost;
 	if (transfer->run < transfer->run_end)
 		return ADVANCED_LITTLE;
-	/* A block that moves or is parked makes it ready again. */
+	/* A block that moves or is parked makes the transfer ready again. */
 	return transfer->share ? ADVANCED_SHARED : ADVANCED_WAITS;
 
 lost:
-	/* Nothing moves any more what was not moved when the peer ended. */
+	/* A part that was not moved when the peer ended moves no more. */
 	transfer_fail(transfer, peer->peer.gone_status, PF_SIDE_NONE, 0);
 	transfer_abandon(host, transfer);
 	return ADVANCED_TO_END;
@@ -228,7 +236,7 @@ bool transfer_withdraw(struct transfer *transfer, int status)
 {
 	struct granules rest;
 
-	/* A transfer with a share has a linked peer, and that has a process. */
+	/* A transfer with a share has a linked peer, and a linked peer has a process. */
 	if (!transfer->share)
 		return true;
 	if (!transfer->closed) {
@@ -249,7 +257,7 @@ void transfer_release(struct transfer *transfer)
 		block_free(block);
 }
 
-/* True: all of it was moved; else *moved bytes. */
+/* Copy at once. True: all bytes were moved; else *moved bytes. */
 static bool copy_at_once(struct host_peer *peer, bool put, char *local, uint64_t remote,
 			 size_t length, size_t *moved)
 {
@@ -278,7 +286,7 @@ int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t
 	size_t moved = 0;
 	int status;
 
-	/* A short transfer by single copy is one system call: do it here. */
+	/* A short transfer by single copy is one system call: copy here. */
 	if (length < host_peer_at_once(peer) &&
 	    copy_at_once(peer, kind == OPERATION_PUT, local, remote, length, &moved)) {
 		statistic_add(&context->statistics,

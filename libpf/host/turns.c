@@ -18,7 +18,7 @@ static bool peer_has_ready(const struct host_peer *peer)
 	return !TAILQ_EMPTY(&peer->atomics) || !TAILQ_EMPTY(&peer->transfers);
 }
 
-/* Before its first operation is added. */
+/* Before the first operation of the peer is added. */
 static void peer_enter(struct host_peer *peer)
 {
 	if (!peer_has_ready(peer))
