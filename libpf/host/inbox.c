@@ -122,7 +122,7 @@ enum idle_slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
 
 	if (error == ETIMEDOUT)
 		return IDLE_TIMED_OUT;
-	/* EAGAIN: a writer woke it after the announcement, before it slept. */
+	/* EAGAIN: a writer woke the sleeper after the announcement, before the sleep. */
 	return error == EAGAIN ? IDLE_NOT_SLEPT : IDLE_WOKEN;
 }
 

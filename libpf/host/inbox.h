@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inbox of a process: a page of shared memory that every process that sends to it
- * maps. A writer marks there that its channel has messages. The end of the page tells whether the
- * process lives (life.h).
+ * The inbox of a process: a page of shared memory that every sending process maps. A writer marks
+ * there the channel that has messages. The end of the page tells whether the process lives
+ * (life.h).
  *
- * A reader polls only the few channels that had messages lately ("polled" in
- * channel.h). The writer of any other channel sets its mark and rings the bell, two
- * stores, so the cost of an idle poll does not grow with the number of silent peers. A
- * reader with nothing to do may sleep on the futex word "sleeping".
+ * A reader polls only the few channels that had messages lately ("polled" in channel.h). The writer
+ * of any other channel sets its mark and rings the bell, two stores: the cost of an idle poll does
+ * not grow with the number of silent peers. A reader with nothing to do may sleep on the futex word
+ * "sleeping".
  *
- * Order of memory accesses, the same on x86 and arm64:
+ * Order of memory accesses, on x86 and arm64 alike:
  *
  *     writer                              reader
  *     W1  header = ...   release          R1  bell = 0      exchange, seq_cst
@@ -21,38 +21,38 @@
  *                                         S3  bell?         relaxed
  *
  *   - W1 before W3: a reader that takes the mark finds the message. If the mark became
- *     visible first, a reader that another writer's bell brings here would take it, find
+ *     visible first, a reader brought here by another writer's bell would take the mark, find
  *     no message, and later find a bell without a mark (a relaxed W3 on arm64; x86 keeps
  *     stores in order).
  *   - W3 before W4, R1 before R2: a reader that takes the bell finds the mark. A mark set
- *     after R2 rings the bell after R1, so the reader comes back. If a second writer's W4
- *     overwrites the first one's before R1, the C11 rules order R1 after the second one
- *     only. x86 and arm64 order it after both: a store becomes visible to all other
+ *     after R2 rings the bell after R1, and the reader comes back. If a second writer's W4
+ *     overwrites the W4 of the first before R1, the C11 rules order R1 after the second W4
+ *     only. x86 and arm64 order R1 after both: a store becomes visible to all other
  *     processors at once.
- *   - W4, W5, W6 and S1, S2, S3: each side stores, then loads what the other stored, with
- *     a full fence between. So either the reader sees the bell, or the writer sees that
- *     the reader sleeps and wakes it.
+ *   - W4, W5, W6 and S1, S2, S3: each side stores, then loads the word of the other side, with
+ *     a full fence between. Either the reader sees the bell, or the writer sees that
+ *     the reader sleeps and wakes the reader.
  *   - W1 and W2 are a store and a load without a fence, which would cost every message: a
  *     writer may see "polled" when the reader has just stopped polling. The reader visits
  *     all other channels in rotation and finds the message. A reader that ever sleeps
- *     does not rely on that, so its writers do not look at "polled" and always ring.
+ *     does not rely on the rotation: its writers do not look at "polled" and always ring.
  *
- * A reader that announces its sleep INBOX_ANNOUNCED_POLLS polls ahead spares its writers
- * W5 (7 % of a barrier of 64 ranks on two cores). By S3, what a writer stored before W6
- * has left its store buffer. If not, because the writer was stopped just there, the
- * reader finds it when the time of its sleep is over. (The reader could spare the writers
- * W5 with membarrier(2) as well, but that took 15 us for each sleep in a virtual machine.)
+ * A reader that announces sleep INBOX_ANNOUNCED_POLLS polls ahead spares the writers W5 (7 % of a
+ * barrier of 64 ranks on two cores). By S3, a writer's stores before W6 have left the store buffer.
+ * If not, because the writer was stopped just there, the reader finds the stores at the end of the
+ * sleep's time. (The reader could spare the writers W5 with membarrier(2) as well, but membarrier
+ * took 15 us for each sleep in a virtual machine.)
  *
  * An announcement may stand while the reader wakes in vain, looks, and sleeps again (inbox_wait).
- * Then S1 and S2 were long before S3. A writer that rings after S3 finds sleeping == 1, and its exchange
- * lets the futex return at once, or another writer's did.
+ * Then S1 and S2 were long before S3. A writer that rings after S3 finds sleeping == 1, and the
+ * writer's exchange lets the futex return at once, or another writer's did.
  *
  * A sleeper may be progress, or the thread that waits for a program that polls a descriptor
- * (context/waiter.h), or both. So a writer wakes all, and only progress, which announced a
+ * (context/waiter.h), or both. Therefore a writer wakes all, and only progress, which announced a
  * sleep, takes the announcement back.
  *
- * tests/host/test_weak.c runs these functions on a simulated weakly ordered machine: no message is
- * lost, and one is if any order of W3 to W5, R1, R2 or S2 is taken away.
+ * tests/host/test_weak.c runs the functions on a simulated weakly ordered machine: no message is
+ * lost, and a message is lost if any order of W3 to W5, R1, R2 or S2 is taken away.
  */
 #ifndef PF_INBOX_H
 #define PF_INBOX_H
@@ -74,29 +74,29 @@
 
 enum inbox_sleeper {
 	INBOX_NEVER_SLEEPS,
-	INBOX_SLEEPS_AT_ONCE,   /* when it announces it: a writer needs a fence */
+	INBOX_SLEEPS_AT_ONCE,   /* at the announcement: a writer needs a fence */
 	INBOX_SLEEPS_ANNOUNCED, /* INBOX_ANNOUNCED_POLLS polls later */
 };
 
-/* A writer that rings stores to all of it: for the first few peers that is one cache line. */
+/* A writer that rings stores to every field: for the first few peers in one cache line. */
 struct inbox_memory {
 	_Atomic uint32_t bell;     /* 1: marks were set since the reader looked last */
 	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
 	_Atomic uint32_t sleeping; /* 1: the reader sleeps, or is about to; a futex */
-	_Atomic uint8_t overflow;  /* the mark that all writers without a slot share */
+	_Atomic uint8_t overflow;  /* the common mark of all writers without a slot */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
 };
 
 struct inbox {
-	struct inbox_memory *memory; /* in the reader, a page of its own follows: life_begin */
+	struct inbox_memory *memory; /* in the reader, a private page follows: life_begin */
 	int fd;                      /* -1 in a writer */
 };
 
 /* Returns PF_OK, PF_ERR_MEMORY or PF_ERR_SYSTEM. */
 int inbox_create(struct inbox *inbox, enum inbox_sleeper sleeper);
-/* Map a peer's inbox; fd stays the caller's. PF_ERR_ARGUMENT: it is no inbox. */
+/* Map a peer's inbox; fd stays the caller's. PF_ERR_ARGUMENT: not an inbox. */
 int inbox_view(struct inbox *inbox, int fd);
-/* The same, and close fd, also when it fails. */
+/* Map a peer's inbox, and close fd, also on failure. */
 int inbox_map(struct inbox *inbox, int fd);
 void inbox_destroy(struct inbox *inbox);
 
@@ -117,9 +117,8 @@ static inline void inbox_ring(struct inbox_memory *memory, uint32_t slot)
 void inbox_wake_sleeper(struct inbox_memory *memory);
 
 /*
- * Wake the reader if it sleeps: after inbox_ring, or after another store that the reader
- * looks at before it sleeps. sleeper: the reader's, or INBOX_SLEEPS_AT_ONCE for a fence in
- * any case.
+ * Wake the reader if asleep: after inbox_ring, or after another store that the reader looks at
+ * before sleep. sleeper: the reader's, or INBOX_SLEEPS_AT_ONCE for a fence in any case.
  */
 static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sleeper)
 {
@@ -138,8 +137,8 @@ static inline void inbox_take_bell(struct inbox_memory *memory)
 }
 
 /*
- * Reader, with the bell taken: may one of the eight marks from slot on be set? One relaxed load;
- * a mark set meanwhile is found at the next bell.
+ * Reader, with the bell taken: may one of the eight marks from slot on be set? One relaxed load; a
+ * mark set meanwhile is found at the next bell.
  */
 static inline bool inbox_any_mark(struct inbox_memory *memory, uint32_t slot)
 {
@@ -147,16 +146,16 @@ static inline bool inbox_any_mark(struct inbox_memory *memory, uint32_t slot)
 				    memory_order_relaxed) != 0;
 }
 
-/* Reader, with the bell taken: clear the mark. False if it was not set. */
+/* Reader, with the bell taken: clear the mark. False if the mark was not set. */
 static inline bool inbox_take_mark(_Atomic uint8_t *mark)
 {
 	return atomic_exchange_explicit(mark, 0, memory_order_acquire);
 }
 
-/* What a writer needs to know to announce a message. */
+/* The data of a writer to announce a message. */
 struct bell {
 	struct inbox_memory *inbox; /* of the reader, mapped */
-	uint32_t slot;              /* of the writer in it */
+	uint32_t slot;              /* of the writer in inbox */
 	enum inbox_sleeper sleeper; /* may the reader be asleep? */
 };
 
@@ -168,14 +167,14 @@ static inline void bell_ring(const struct bell *bell)
 }
 
 /*
- * Reader: announce sleep. Whatever a writer stores later, and the reader does not find
- * when it looks at the bell once more, wakes it. Then call inbox_wait, unless there was something
- * to find, and inbox_stay_awake.
+ * Reader: announce sleep. A later store of a writer, if the reader does not find the store in one
+ * more look at the bell, wakes the reader. Then call inbox_wait, unless there was something to
+ * find, and inbox_stay_awake.
  */
 void inbox_announce_sleep(struct inbox *inbox);
 /*
- * Sleep at most so long; a writer that saw the announcement ends the sleep. The announcement stays.
- * Another thread of the reader may sleep in place of the reader.
+ * Sleep for at most the given time; a writer that saw the announcement ends the sleep. The
+ * announcement stays. Another thread of the reader may sleep in place of the reader.
  */
 enum idle_slept inbox_wait(struct inbox *inbox, uint64_t microseconds);
 /* Take the announcement back. */
