@@ -53,8 +53,11 @@ static bool uses_file(const struct access *access)
 	return access->refused || access->by_file;
 }
 
-static bool access_open_file(struct access *access)
+/* Have a file for length bytes. Beyond the limit of file lengths, a write would end the program. */
+static bool access_open_file(struct access *access, size_t length)
 {
+	if (!file_size_permitted(length))
+		return false;
 	while (access->file < 0) {
 		access->file = descriptor_lift(file_create("libpf access", MFD_CLOEXEC));
 		if (access->file < 0 && !descriptor_limit_raised(errno))
@@ -122,7 +125,7 @@ static int access_copy(struct access *access, bool write, uint64_t address, char
 		if (uses_file(access) && !by_file) {
 			by_file = true;
 			done = 0;
-			if (!access_open_file(access) ||
+			if (!access_open_file(access, length) ||
 			    (write && !access_exchange(access, true, bytes, length)))
 				return PF_ERR_MEMORY;
 		}
@@ -168,7 +171,7 @@ int access_gather(struct access *access, const struct iovec *from, unsigned coun
 		for (i = 0, here.iov_len = 0; i < some; i++)
 			here.iov_len += from[i].iov_len;
 		do {
-			if (uses_file(access) && !access_open_file(access))
+			if (uses_file(access) && !access_open_file(access, here.iov_len))
 				return PF_ERR_MEMORY;
 			moved = uses_file(access) ?
 					file_vectors(access, SYS_pwritev, from, some, 0) :
@@ -200,7 +203,7 @@ size_t access_scatter(struct access *access, const struct iovec *from, unsigned 
 			moved = process_vm_writev(access->pid, from, from_count, to, to_count, 0);
 			continue;
 		}
-		if (!access_open_file(access))
+		if (!access_open_file(access, length))
 			return 0;
 		moved = file_vectors(access, SYS_pwritev, from, from_count, 0);
 		/* Behind what was written are bytes of earlier calls. */
@@ -230,7 +233,7 @@ int access_look(struct access *access, uint64_t address, size_t length, uint64_t
 			pages[count] = (struct iovec){ (void *)(uintptr_t)at, 1 };
 			at = (at & ~(page - 1)) + page;
 		}
-		if (uses_file(access) && !access_open_file(access))
+		if (uses_file(access) && !access_open_file(access, LOOK_PAGES))
 			return PF_ERR_MEMORY;
 		moved = uses_file(access) ?
 				file_vectors(access, SYS_pwritev, pages, (unsigned)count, 0) :

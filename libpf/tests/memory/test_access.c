@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "memory/access.h"
 
@@ -134,6 +135,32 @@ static void test_scatters(void **state)
 	assert_int_equal(access_scatter(&access_, from, 3, to, 2), 0);
 }
 
+/* A file that may not be so long is an error, and not SIGXFSZ. */
+static void test_short_files(void **state)
+{
+	uint8_t bytes[100] = { 0 };
+	const struct iovec here = { bytes, sizeof(bytes) }, there = { memory, sizeof(bytes) };
+	struct rlimit before, limit;
+	uint64_t bad = 0;
+	unsigned i;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	/* Before the file is made, and with a file. */
+	for (i = 0; i < 2; i++) {
+		limit = (struct rlimit){ sizeof(bytes) - 1, before.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+		assert_status(access_write(&access_, at(0), bytes, sizeof(bytes), &bad),
+			      PF_ERR_MEMORY);
+		assert_status(access_read(&access_, at(0), bytes, sizeof(bytes), &bad),
+			      PF_ERR_MEMORY);
+		assert_status(access_gather(&access_, &there, 1, bytes), PF_ERR_MEMORY);
+		assert_int_equal(access_scatter(&access_, &here, 1, &there, 1), 0);
+		assert_ok(access_write(&access_, at(0), bytes, sizeof(bytes) - 1, &bad));
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+		assert_ok(access_write(&access_, at(0), bytes, sizeof(bytes), &bad));
+	}
+}
+
 #define BOTH(test)                                                                                 \
 	{ #test " calls", test, begin, end, NULL },                                                \
 	{                                                                                          \
@@ -142,8 +169,14 @@ static void test_scatters(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { BOTH(test_copies), BOTH(test_faults), BOTH(test_looks),
-					    BOTH(test_gathers), BOTH(test_scatters) };
+	const struct CMUnitTest tests[] = {
+		BOTH(test_copies),
+		BOTH(test_faults),
+		BOTH(test_looks),
+		BOTH(test_gathers),
+		BOTH(test_scatters),
+		{ "test_short_files file", test_short_files, begin, end, &access_ }
+	};
 
 	return cmocka_run_group_tests_name("access", tests, NULL, NULL);
 }
