@@ -332,6 +332,7 @@ bool answer_arrived(struct host_state *host, struct incoming *incoming,
 	bool atomic = entry->kind == MESSAGE_ATOMIC_ANSWER;
 	struct message_answer message;
 	const uint8_t *data = NULL;
+	struct block *block;
 	void *object;
 
 	if (entry->length < sizeof(message))
@@ -348,12 +349,16 @@ bool answer_arrived(struct host_state *host, struct incoming *incoming,
 		atomic_answered(object, message.status, message.value);
 		return true;
 	}
-	if (entry->kind == MESSAGE_GET_ANSWER && message.status == PF_OK) {
-		if (entry->length - sizeof(message) != ((struct block *)object)->length)
+	block = object;
+	if ((entry->kind == MESSAGE_PUT_ANSWER) != transfer_is_put(block->transfer)) {
+		/* The bytes would go to the source of the put; a get would end without bytes. */
+		message.status = PF_ERR_PROTOCOL;
+	} else if (entry->kind == MESSAGE_GET_ANSWER && message.status == PF_OK) {
+		if (entry->length - sizeof(message) != block->length)
 			message.status = PF_ERR_PROTOCOL;
 		data = entry->payload + sizeof(message);
 	}
-	stream_answered(host, object, message.status, message.value, &incoming->channel, data);
+	stream_answered(host, block, message.status, message.value, &incoming->channel, data);
 	return true;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/context.h"
+#include "host/block.h"
 #include "host/inbox.h"
 #include "host/message.h"
 #include "host/peer.h"
@@ -518,10 +519,73 @@ static void *overwrite(void *arg)
 }
 
 static unsigned completed;
+static int completed_status; /* of the last */
 
 static void on_complete(pf_context *context, const pf_completion *completion)
 {
 	completed++;
+	completed_status = completion->status;
+}
+
+/* Answer the oldest request of the context, in place of the target that was asked. */
+static void write_answer(pf_context *context, pf_context *target, uint8_t kind, size_t length)
+{
+	struct transfer *transfer = (struct transfer *)context->operations.active.next;
+	struct host_peer *back = (struct host_peer *)target->peers.first;
+	struct message_answer *answer;
+	int status;
+
+	host_peer_lock(back);
+	answer = (struct message_answer *)host_peer_reserve(back, sizeof(*answer) + length,
+							    &status);
+	assert_non_null(answer);
+	*answer = (struct message_answer){ .token = TAILQ_FIRST(&transfer->blocks)->token };
+	memset(answer + 1, 0x44, length);
+	host_peer_commit(back, sizeof(*answer) + length, kind, 0);
+	host_peer_unlock(back);
+}
+
+/* An answer to a put is none to a get, and puts that went along take no bytes. */
+static void test_wrong_answers(void **state)
+{
+	uint8_t local[128], remote[128];
+	pf_context *context, *target;
+	struct address address;
+	pf_options options;
+	pf_peer *peer;
+	size_t i;
+
+	assert_ok(pf_options_init(&options, sizeof(options), NULL));
+	options.single_copy = 0;
+	context = stranger_context(&options);
+	target = stranger_context(&options);
+	address = stranger_address_of(target);
+	memset(local, 0x33, sizeof(local));
+	assert_ok(pf_peer_open(context, &address, sizeof(address), NULL, &peer));
+	completed = 0;
+	assert_ok(pf_put(peer, local, (uintptr_t)remote, 1, on_complete, NULL));
+	while (!completed) {
+		progress(context, 1);
+		progress(target, 1);
+	}
+	completed = 0;
+	for (i = 0; i < 2; i++)
+		assert_ok(pf_put(peer, local + 64 * i, (uintptr_t)remote, 64, on_complete, NULL));
+	progress(context, 1);
+	write_answer(context, target, MESSAGE_GET_ANSWER, 64);
+	progress(context, 10);
+	assert_int_equal(completed, 2);
+	assert_status(completed_status, PF_ERR_PROTOCOL);
+	assert_ok(pf_get(peer, local, (uintptr_t)remote, 64, on_complete, NULL));
+	progress(context, 1);
+	write_answer(context, target, MESSAGE_PUT_ANSWER, 0);
+	progress(context, 10);
+	assert_int_equal(completed, 3);
+	assert_status(completed_status, PF_ERR_PROTOCOL);
+	for (i = 0; i < sizeof(local); i++)
+		assert_int_equal(local[i], 0x33);
+	pf_close(target);
+	pf_close(context);
 }
 
 static void test_overwriting_target(void **state)
@@ -651,19 +715,13 @@ static void test_given_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_offers),
-		cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_several_blocks),
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_unasked_answers),
-		cmocka_unit_test(test_random_claims),
-		cmocka_unit_test(test_late_offer),
-		cmocka_unit_test(test_random_messages),
-		cmocka_unit_test(test_overwriting_target),
+		cmocka_unit_test(test_kinds),           cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_pieces),          cmocka_unit_test(test_offers),
+		cmocka_unit_test(test_blocks),          cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_several_blocks),  cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_unasked_answers), cmocka_unit_test(test_random_claims),
+		cmocka_unit_test(test_late_offer),      cmocka_unit_test(test_random_messages),
+		cmocka_unit_test(test_wrong_answers),   cmocka_unit_test(test_overwriting_target),
 		cmocka_unit_test(test_given_up),
 	};
 
