@@ -35,14 +35,12 @@
  */
 #define IDLE_WORK_NANOSECONDS 250
 /*
- * Polls before the first yield of the processor, which another processor answers in meanwhile,
- * and polls of a waiting caller for each yield. A working caller yields after each round.
- * Multiples of IDLE_ROUND. (benchmarks/promises, farm and all-to-all: with 4 and 4 a farm of 4
- * ranks takes 2.5 us a task instead of 0.6, with 64 and 64 an all-to-all of 8 ranks twice as
- * long.)
+ * Polls before the first yield of the processor, which another processor answers in meanwhile.
+ * Each later round ends with a yield, unless a sleep or the wait for an announced sleep follows.
+ * A multiple of IDLE_ROUND. (benchmarks/promises, farm of 4 ranks on two processors: 2.5 us a task
+ * with a yield after each 4 polls, 0.6 with one after each 16 from the 32nd on.)
  */
 #define IDLE_YIELD_FIRST 32
-#define IDLE_YIELD_POLLS 16
 /*
  * Divisor of the time waited: an event without a wake-up is noticed late by at most the quotient.
  */
@@ -52,7 +50,7 @@
 
 struct idle {
 	uint64_t polls;     /* polls since the last event; 0: the last poll was an event */
-	uint64_t since;     /* time of the first poll counted, ns */
+	uint64_t since;     /* time of the first timed poll since the event, ns; 0: none */
 	uint64_t start;     /* time of the first poll of the round, ns */
 	uint64_t announced; /* polls at the announcement of a sleep, until the next event */
 	bool slept;         /* a sleep since the last event */
@@ -77,7 +75,7 @@ static inline bool idle_end(struct idle *idle)
 {
 	bool announced = idle->announced != 0;
 
-	idle->polls = idle->announced = 0;
+	idle->polls = idle->since = idle->announced = 0;
 	return announced;
 }
 
@@ -88,8 +86,18 @@ static inline bool idle_polled(struct idle *idle)
 }
 
 /*
- * Return the next step. polls: number before the first sleep. ahead: least number of polls
- * between the announcement of a sleep and the sleep.
+ * Return whether idle_next needs the time: at the first yield, and in rounds that a sleep may
+ * follow.
+ */
+static inline bool idle_is_timed(const struct idle *idle, uint64_t polls, uint64_t ahead)
+{
+	return idle->polls == IDLE_YIELD_FIRST || idle->polls + ahead + IDLE_ROUND > polls;
+}
+
+/*
+ * Return the next step. now: 0 where idle_is_timed, with the same arguments, returns false.
+ * polls: number before the first sleep. ahead: least number of polls between the announcement of
+ * a sleep and the sleep.
  */
 enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64_t ahead);
 /*

@@ -58,6 +58,8 @@ struct transport {
 	bool (*has_news)(void *state);
 	/* Progress, with a sleep announced, before has_news: have devices wake this process, too. */
 	void (*prepare_sleep)(void *state);
+	/* Progress, before a yield: make polls with cold caches cheap. NULL: nothing to do. */
+	void (*prepare_yield)(void *state);
 	/* Progress begins to sleep, or a waiter in its place; or the sleep is over. */
 	void (*sleeps)(void *state, bool sleeps);
 	/* Progress: does each peer wake a sleep with each message? */

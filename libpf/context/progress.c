@@ -73,19 +73,21 @@ static uint64_t progress_longest_sleep(pf_context *context)
  */
 static __attribute__((noinline)) void progress_idle(pf_context *context)
 {
+	uint64_t polls = context->options.idle_polls, ahead, now = 0;
 	enum idle_slept slept;
-	uint64_t ahead, now;
 	enum idle_step step;
 
 	assert_progress(context);
 	/* With a descriptor only its waiter sleeps: the program may have more to do. */
-	if (!context->options.idle_polls || waiter_is_open(waiter_of(context)) ||
-	    !idle_polled(&context->idle))
+	if (!polls || waiter_is_open(waiter_of(context)) || !idle_polled(&context->idle))
 		return;
-	now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 	ahead = transports_sleep_ahead(context);
-	step = idle_next(&context->idle, now, context->options.idle_polls, ahead);
+	if (idle_is_timed(&context->idle, polls, ahead))
+		now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
+	step = idle_next(&context->idle, now, polls, ahead);
 	if (step == IDLE_YIELD) {
+		/* Polls after a yield have cold caches. */
+		transports_prepare_yield(context);
 		sched_yield();
 		return;
 	}

@@ -202,6 +202,16 @@ void transports_prepare_sleep(pf_context *context)
 	}
 }
 
+void transports_prepare_yield(pf_context *context)
+{
+	const struct transport_slot *slot;
+
+	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
+		if (slot->transport->prepare_yield)
+			slot->transport->prepare_yield(slot->state);
+	}
+}
+
 void transports_set_sleeping(pf_context *context, bool sleeps)
 {
 	const struct transport_slot *slot;

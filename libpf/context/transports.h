@@ -50,6 +50,7 @@ static inline int transports_poll(pf_context *context)
 bool transports_may_sleep(pf_context *context);
 bool transports_have_news(pf_context *context);
 void transports_prepare_sleep(pf_context *context);
+void transports_prepare_yield(pf_context *context);
 void transports_set_sleeping(pf_context *context, bool sleeps);
 bool transports_all_ring(pf_context *context);
 bool transports_allow_waiter(pf_context *context);

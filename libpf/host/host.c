@@ -467,14 +467,21 @@ static void host_announce_sleep(void *host)
 	inbox_announce_sleep(&((struct host *)host)->state.inbox);
 }
 
+static void host_prepare_yield(void *memory)
+{
+	struct host *host = memory;
+
+	if (!host_all_ring(host))
+		polling_settle(&host->polling, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
+}
+
 static void host_prepare_sleep(void *memory)
 {
 	struct host *host = memory;
 	struct host_state *state = &host->state;
 	struct device *device = &state->context->device;
 
-	if (!host_all_ring(host))
-		polling_settle(&host->polling, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
+	host_prepare_yield(host);
 	if (!device->in_flight)
 		return;
 	device_reset_completion_event(device);
@@ -540,6 +547,7 @@ const struct transport transport_host = {
 	.may_sleep = host_may_sleep,
 	.has_news = host_has_work,
 	.prepare_sleep = host_prepare_sleep,
+	.prepare_yield = host_prepare_yield,
 	.all_ring = host_all_ring,
 	.allow_waiter = host_allow_waiter,
 	.sleep_ahead = host_sleep_ahead,

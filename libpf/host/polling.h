@@ -74,10 +74,10 @@ static inline int polling_poll(struct polling *polling)
 }
 
 /*
- * A sleep begins, of progress or in its place: a writer that had rung a millisecond ago, with no
- * message unannounced since, rings for each message from now on. A writer that rings for the first
- * time may have stored a message just before (host_peer_give_bell); the message is visible a
- * millisecond later. now: ns.
+ * Before a yield, and before a sleep of progress or in its place: rely on the bell for each writer
+ * that had rung a millisecond ago, and has stored no message unannounced. A writer that rings for
+ * the first time may have stored a message just before (host_peer_give_bell); that message is
+ * visible a millisecond later. now: ns.
  */
 void polling_settle(struct polling *polling, uint64_t now);
 

@@ -18,6 +18,7 @@ struct process {
 	uint64_t longest; /* sleep, ns */
 	uint64_t others;  /* time that other processes run for after a yield, ns */
 	uint64_t yields, yielded_at;
+	uint64_t timed; /* looks at the clock */
 	uint64_t polled, announced_at, slept_at, sleeps, asleep;
 };
 
@@ -40,8 +41,13 @@ static uint64_t process_poll(struct process *process)
 
 	process->now += process->between;
 	process->polled++;
-	if (idle_polled(&process->idle))
-		step = idle_next(&process->idle, process->now, process->polls, process->ahead);
+	if (idle_polled(&process->idle)) {
+		bool timed = idle_is_timed(&process->idle, process->polls, process->ahead);
+
+		process->timed += timed;
+		step = idle_next(&process->idle, timed ? process->now : 0, process->polls,
+				 process->ahead);
+	}
 	if (step == IDLE_YIELD) {
 		if (!process->yields++)
 			process->yielded_at = process->polled;
@@ -207,7 +213,7 @@ static void test_shared(void **state)
 	assert_in_range(process.slept_at, 1000, 1000 + 2 * IDLE_ROUND);
 }
 
-/* Polls of a caller that waits outnumber its yields; one that works yields after each round. */
+/* From the first yield on each round ends with one, whether the caller waits or works. */
 static void test_yields(void **state)
 {
 	struct process waits = process_start(100, UINT64_MAX / 2, 32);
@@ -215,18 +221,34 @@ static void test_yields(void **state)
 
 	process_poll_for(&waits, MILLISECOND);
 	assert_int_equal(waits.yielded_at, IDLE_YIELD_FIRST);
-	assert_in_range(waits.yields, (waits.polled - IDLE_YIELD_FIRST) / IDLE_YIELD_POLLS,
-			waits.polled / IDLE_YIELD_POLLS);
+	assert_int_equal(waits.yields, (waits.polled - IDLE_YIELD_FIRST) / IDLE_ROUND + 1);
 	process_poll_for(&works, MILLISECOND);
 	assert_int_equal(works.yielded_at, IDLE_YIELD_FIRST);
-	assert_in_range(works.yields, (works.polled - IDLE_YIELD_FIRST) / IDLE_ROUND,
-			works.polled / IDLE_ROUND);
+	assert_int_equal(works.yields, (works.polled - IDLE_YIELD_FIRST) / IDLE_ROUND + 1);
 	/* After an event none for a while. */
 	idle_end(&waits.idle);
 	waits.polled = waits.yields = 0;
 	while (!waits.yields)
 		process_poll(&waits);
 	assert_int_equal(waits.yielded_at, IDLE_YIELD_FIRST);
+}
+
+/* Long before a sleep the clock is read at the first yield alone, which begins the time waited. */
+static void test_clock(void **state)
+{
+	struct process process = process_start(100, 1000, 32);
+	uint64_t untimed = 1000 - 32 - IDLE_ROUND, first;
+
+	while (!process.yields)
+		process_poll(&process);
+	assert_int_equal(process.timed, 1);
+	first = process.now;
+	while (process.polled < untimed)
+		process_poll(&process);
+	assert_int_equal(process.timed, 1);
+	while (!process.sleeps)
+		process_poll(&process);
+	assert_int_equal(process.idle.since, first);
 }
 
 /* After an event everything begins anew. */
@@ -254,7 +276,7 @@ int main(void)
 		cmocka_unit_test(test_together),   cmocka_unit_test(test_several_looks),
 		cmocka_unit_test(test_work_later), cmocka_unit_test(test_preempted),
 		cmocka_unit_test(test_shared),     cmocka_unit_test(test_yields),
-		cmocka_unit_test(test_event),
+		cmocka_unit_test(test_clock),      cmocka_unit_test(test_event),
 	};
 
 	return cmocka_run_group_tests_name("idle rounds", tests, NULL, NULL);

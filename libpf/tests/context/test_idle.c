@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "common/context.h"
+#include "context/contents.h"
 #include "host/state.h"
 
 #define LONG 8192 /* the first lap of a ring, bytes */
@@ -271,6 +272,20 @@ static void test_sleeps_once(void **state)
 	pair_end(pair);
 }
 
+/* A side that yields, and never sleeps, looks at the bell alone in the end. */
+static void test_yields(void **state)
+{
+	struct pair *pair = start(sleepy(UINT64_MAX / 2), pair_options(), 1);
+
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	receive_all(pair, 1);
+	while (host_of(pair->context)->polling.silent)
+		pf_progress(pair->context);
+	assert_int_equal(pf_stat(pair->context, PF_STAT_SLEEPS), 0);
+	pair_wait_exit(pair, 1);
+	pair_end(pair);
+}
+
 static void wait_always(struct pair *me)
 {
 	me->context->idle.work = WAITS_ALWAYS;
@@ -413,6 +428,7 @@ int main(void)
 		PAIR_TEST_UNLESS(net, test_connecting),
 		PAIR_TEST(test_stream),
 		PAIR_TEST(test_sleeps_once),
+		PAIR_TEST_UNLESS(net, test_yields),
 		PAIR_TEST(test_sender_computes),
 		PAIR_TEST(test_operations),
 		PAIR_TEST(test_operations_stream),
