@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/memcheck.h"
 #include "transfer_advance.h"
@@ -161,6 +162,7 @@ int operations_advance(struct host_state *host)
 	bool copied = false;
 	int count = 0;
 
+	assert_progress(host->context);
 	take_new_operations(host);
 	for (peer = TAILQ_FIRST(&host->turns); peer; peer = next) {
 		next = TAILQ_NEXT(peer, turn);
@@ -183,6 +185,7 @@ bool operations_withdraw(struct host_state *host, const struct host_peer *peer, 
 	struct operation *head = &host->context->operations.active, *operation;
 	bool done = true;
 
+	assert_progress(host->context);
 	for (operation = head->next; operation != head; operation = operation->next) {
 		if (!is_atomic(operation) && (!peer || operation->peer == &peer->peer))
 			done &= transfer_withdraw((struct transfer *)operation, status);
@@ -195,6 +198,7 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 	struct operation *head = &host->context->operations.active;
 	struct operation *operation, *next;
 
+	assert_progress(host->context);
 	operations_collect(&host->context->operations);
 	take_new_operations(host);
 	for (operation = head->next; operation != head; operation = next) {
@@ -237,6 +241,7 @@ bool operations_wait(struct host_state *host)
 	const struct device *device = &host->context->device;
 	const struct host_peer *peer;
 
+	assert_progress(host->context);
 	TAILQ_FOREACH(peer, &host->turns, turn) {
 		if (!peer_waits(peer))
 			return false;
@@ -248,6 +253,7 @@ void operations_linger(struct host_state *host)
 {
 	uint64_t end = clock_nanoseconds(CLOCK_MONOTONIC) + OPERATIONS_LINGER_NANOSECONDS;
 
+	assert_progress(host->context);
 	while (!operations_withdraw(host, NULL, PF_ERR_PEER) &&
 	       clock_nanoseconds(CLOCK_MONOTONIC) < end)
 		usleep(LINGER_POLL_MICROSECONDS);
@@ -258,6 +264,7 @@ void operations_release(struct host_state *host)
 	struct operations *operations = &host->context->operations;
 	struct operation *operation;
 
+	assert_progress(host->context);
 	while ((operation = operations_drop(&operations->active)) ||
 	       (operation = operations_drop(&operations->posted)))
 		operation_release(operation);

@@ -6,6 +6,7 @@
 
 #include "atomic.h"
 #include "base/allocate.h"
+#include "base/check.h"
 #include "message.h"
 #include "request.h"
 #include "route_stream.h"
@@ -32,6 +33,7 @@ void answers_init(struct answers *answers, pf_context *context)
 
 bool answers_prepare(struct answers *answers)
 {
+	assert_progress(answers->context);
 	if (__builtin_expect(!answers->spare, 0))
 		answers->spare = malloc(sizeof(*answers->spare));
 	return answers->spare != NULL;
@@ -288,6 +290,7 @@ void answers_atomic_resolved(struct answers *answers, struct parked_atomic *park
 	int status = parked->resolution.status;
 	struct host_peer *peer = parked->peer;
 
+	assert_progress(answers->context);
 	statistic_fault(&answers->context->statistics, PF_SIDE_LOCAL, parked->resolution.kind);
 	if (peer_state(&peer->peer) == PEER_GONE) {
 		peer->atomics_parked--;
@@ -311,6 +314,7 @@ void answers_atomic_resolved(struct answers *answers, struct parked_atomic *park
 bool answer_request(struct answers *answers, struct incoming *incoming,
 		    const struct ring_entry *entry)
 {
+	assert_progress(answers->context);
 	activity_moved(&answers->context->activity);
 	switch (entry->kind) {
 	case MESSAGE_PUT_BLOCK:
@@ -335,6 +339,7 @@ bool answer_arrived(struct host_state *host, struct incoming *incoming,
 	struct block *block;
 	void *object;
 
+	assert_progress(host->context);
 	if (entry->length < sizeof(message))
 		return false;
 	memcpy(&message, entry->payload, sizeof(message));
@@ -367,6 +372,7 @@ int answers_advance(struct answers *answers)
 	struct answer **link = &answers->first;
 	int count = 0;
 
+	assert_progress(answers->context);
 	answers->turn++;
 	/* A peer without room holds up the answers to that peer alone. */
 	while (*link) {
@@ -391,6 +397,7 @@ void answers_forget(struct answers *answers, const struct host_peer *peer)
 {
 	struct answer **link = &answers->first;
 
+	assert_progress(answers->context);
 	answers->last = &answers->first;
 	while (*link) {
 		struct answer *answer = *link;

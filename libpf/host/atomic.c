@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "turns.h"
 
 enum advanced atomic_advance(struct host_state *host, struct atomic_operation *atomic)
@@ -12,6 +13,7 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 	int status = PF_OK;
 	uint8_t *payload;
 
+	assert_progress(host->context);
 	if (atomic->answered)
 		return ADVANCED_TO_END;
 	if (!atomic->sent && route && route->atomic)
@@ -46,6 +48,7 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 
 void atomic_abandon(struct host_state *host, struct atomic_operation *atomic)
 {
+	assert_progress(host->context);
 	request_close(&host->requests, atomic->message.token, REQUEST_ATOMIC,
 		      atomic->operation.peer);
 }
@@ -54,6 +57,7 @@ void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value
 {
 	pf_completion *completion = &atomic->operation.completion;
 
+	assert_progress(atomic->operation.peer->context);
 	operation_wake(&atomic->operation);
 	atomic->answered = true;
 	completion->status = status;
@@ -71,6 +75,7 @@ int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t re
 	struct atomic_operation *atomic;
 	int status;
 
+	assert_that(width == 4 || width == 8);
 	if (peer_state(peer) == PEER_GONE)
 		return peer->gone_status;
 	atomic = calloc(1, sizeof(*atomic));

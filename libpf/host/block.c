@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
 #include "resolve.h"
@@ -130,6 +131,7 @@ void block_fault(struct host_state *host, struct block *block, enum pf_side side
 	const pf_options *options = &host->context->options;
 	uint64_t most = policy_window_most((enum pf_policy)options->policy, options->block_size);
 
+	assert_progress(host->context);
 	if (block->length > most)
 		block_cut(block, most);
 	block_set_state(block, BLOCK_FAULTED);
@@ -162,6 +164,7 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 	struct transfer *transfer = block->transfer;
 	uint64_t start = block_address(block, block->side);
 
+	assert_progress(host->context);
 	if (block->side == PF_SIDE_REMOTE)
 		pace_end(&host->context->memory.pace);
 	transfer->parked--;
@@ -209,6 +212,7 @@ void block_forget(struct host_state *host, struct block *block)
 	const pf_peer *peer = block->transfer->operation.peer;
 	bool moving = block->state == BLOCK_MOVING;
 
+	assert_progress(host->context);
 	if (request_close(&host->requests, block->token, moving ? REQUEST_BLOCK : REQUEST_RESOLVE,
 			  moving || block->side == PF_SIDE_REMOTE ? peer : NULL) &&
 	    !moving && block->side == PF_SIDE_REMOTE)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 #include "base/descriptor.h"
 #include "copy.h"
 #include "incoming.h"
@@ -125,6 +126,7 @@ static void connection_lost(struct connection *connection, int status, const cha
 				       .why = why,
 				       .farewell = connection->farewell };
 
+	assert_service(&connection->connections->context->service);
 	/* First: from here on no byte is copied to or from the process. */
 	if (connection->process)
 		atomic_store_explicit(&connection->process->dead, true, memory_order_relaxed);
@@ -140,6 +142,7 @@ static void on_writable(int socket, short what, void *arg)
 {
 	struct connection *connection = arg;
 
+	assert_service(&connection->connections->context->service);
 	(void)what;
 	while (connection->outbox) {
 		struct outgoing *outgoing = connection->outbox;
@@ -160,6 +163,7 @@ static void connection_post(struct connection *connection, const struct connecti
 {
 	struct outgoing *outgoing;
 
+	assert_service(&connection->connections->context->service);
 	if (!connection->outbox &&
 	    connection_message_send(connection->socket, message, -1) != PF_ERR_AGAIN)
 		return;
@@ -251,6 +255,7 @@ static void send_welcome(struct connection *connection)
 {
 	const struct timeval pause = { .tv_usec = WELCOME_MICROSECONDS };
 
+	assert_service(&connection->connections->context->service);
 	if (connection_message_send(connection->socket, connection->welcome,
 				    connection->connections->inbox_fd) == PF_ERR_AGAIN) {
 		event_add(connection->readable, &pause);
@@ -271,6 +276,7 @@ static int connection_admit(struct connection *connection, const struct connecti
 	struct welcome welcome;
 	struct hello hello;
 
+	assert_service(&connection->connections->context->service);
 	if (fd < 0)
 		return PF_ERR_REFUSED;
 	if (message->kind != CONNECTION_HELLO ||
@@ -338,6 +344,7 @@ static int link_up(struct connection *connection, const struct connection_messag
 	struct inbox inbox;
 	struct welcome welcome;
 
+	assert_service(&connection->connections->context->service);
 	if (fd < 0)
 		return PF_ERR_REFUSED;
 	if (message->kind != CONNECTION_WELCOME ||
@@ -441,6 +448,7 @@ static enum received connection_receive(struct connection *connection)
 	struct connection_message message;
 	int status, fds[CONNECTION_DESCRIPTORS];
 
+	assert_service(&connection->connections->context->service);
 	status = connection_message_receive(connection->socket, &message, fds);
 	if (status == PF_ERR_AGAIN)
 		return RECEIVED_NOTHING;
@@ -471,6 +479,7 @@ static void on_readable(int socket, short what, void *arg)
 {
 	struct connection *connection = arg;
 
+	assert_service(&connection->connections->context->service);
 	(void)socket;
 	if (!(what & EV_TIMEOUT))
 		connection_receive(connection);
@@ -492,6 +501,7 @@ static void on_ended(int pidfd, short what, void *arg)
 	struct connection *connection = connections->newest;
 	enum received received;
 
+	assert_service(&connections->context->service);
 	(void)pidfd;
 	(void)what;
 	while (connection) {
@@ -650,6 +660,7 @@ static void on_caller(int listener, short what, void *arg)
 {
 	struct connections *connections = arg;
 
+	assert_service(&connections->context->service);
 	(void)listener;
 	(void)what;
 	if (!accept_caller(connections) && (errno == EMFILE || errno == ENFILE))
@@ -678,6 +689,7 @@ static void admit_callers(struct connections *connections)
 
 void connections_report_refused(struct connections *connections, pf_peer *peer)
 {
+	assert_service(&connections->context->service);
 	admit_callers(connections);
 	notices_report(connections->notices, &(struct notice){ .kind = NOTICE_GONE,
 							       .peer = peer,
@@ -756,6 +768,7 @@ void connections_say_bye(struct connections *connections)
 	struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
 	struct connection *connection;
 
+	assert_service(&connections->context->service);
 	for (connection = connections->newest; connection; connection = connection->next)
 		connection_message_send(connection->socket, &bye, -1);
 }
@@ -802,6 +815,7 @@ void connections_adopt(struct connections *connections, pf_peer *peer, const str
 {
 	struct connection *connection = connection_new(connections, call->socket, peer);
 
+	assert_service(&connections->context->service);
 	memcpy(connection->nonce, call->nonce, sizeof(connection->nonce));
 	connection->owner = owner;
 	*owner = connection;
@@ -812,6 +826,7 @@ void connections_drop(struct connections *connections, const uint8_t id[ADDRESS_
 {
 	struct connection *connection = connections->newest, *next;
 
+	assert_service(&connections->context->service);
 	for (; connection; connection = next) {
 		next = connection->next;
 		/* Strangers have no id yet. */
@@ -825,6 +840,7 @@ void connection_ask(struct connection *connection, const struct resolve *request
 	struct connection_message message = { .magic = CONNECTION_MAGIC,
 					      .kind = CONNECTION_RESOLVE };
 
+	assert_service(&connection->connections->context->service);
 	message.u.resolve = *request;
 	connection_post(connection, &message);
 }
@@ -836,6 +852,7 @@ void connections_answer(struct connections *connections, uint64_t number,
 					     .kind = CONNECTION_RESOLVED };
 	struct connection *connection = connections->newest;
 
+	assert_service(&connections->context->service);
 	while (connection && connection->number != number)
 		connection = connection->next;
 	if (!connection)

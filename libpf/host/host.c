@@ -8,6 +8,7 @@
 
 #include "advance.h"
 #include "atomic.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "common/refused.h"
@@ -33,6 +34,7 @@ static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 		peer, total + MESSAGE_PIECES_EXTRA, status);
 	uint8_t *data, *rest;
 
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	if (__builtin_expect(!message, 0))
 		return false;
 	data = (uint8_t *)(message + 1);
@@ -196,6 +198,7 @@ fail_device:
 
 static void host_linger(void *host)
 {
+	assert_progress(((struct host *)host)->state.context);
 	operations_linger(&((struct host *)host)->state);
 }
 
@@ -368,6 +371,7 @@ int host_handle_notices(struct host *host)
 	struct notice *notice = notices_take(&host->state.notices);
 	int count = 0;
 
+	assert_progress(host->state.context);
 	while (notice) {
 		struct notice *next = notice->next;
 
@@ -391,6 +395,7 @@ int host_advance_operations(struct host *host)
 	struct device *device = &state->context->device;
 	int count = 0;
 
+	assert_progress(host->state.context);
 	if (device->in_flight)
 		count += device_poll(device, &state->context->statistics);
 	count += operations_advance(state);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 #include "base/probe.h"
 #include "copy.h"
 
@@ -47,6 +48,7 @@ void host_peer_unmap(struct host_peer *peer)
 	struct residency *residency;
 	const struct bell *bell;
 
+	assert_progress(peer->peer.context);
 	/* Threads that began before the peer was marked gone; see host_peer_enter. */
 	while (atomic_load_explicit(&peer->posting, memory_order_seq_cst))
 		sched_yield();
@@ -83,6 +85,7 @@ static void adopt_task_run(struct task *task, bool dropped)
 	struct adopt_task *adopt = (struct adopt_task *)task;
 	struct host_peer *peer = adopt->peer;
 
+	assert_service(&peer->peer.context->service);
 	if (dropped)
 		close(adopt->call.socket);
 	else
@@ -96,6 +99,7 @@ static void report_refused(struct task *task, bool dropped)
 {
 	struct host_peer *peer = ((struct adopt_task *)task)->peer;
 
+	assert_service(&peer->peer.context->service);
 	if (!dropped)
 		connections_report_refused(&peer->peer.context->host->connections, &peer->peer);
 	free(task);
@@ -111,6 +115,7 @@ static int call_peer(struct host_peer *peer, bool used)
 	struct adopt_task *work = calloc(1, sizeof(*work));
 	int status;
 
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	if (!work)
 		return PF_ERR_MEMORY;
 	status = connection_dial(&context->host->connections, peer->peer.address, peer->out.fd,
@@ -144,6 +149,7 @@ int host_peer_connect(struct host_peer *peer, bool used)
 	pf_context *context = peer->peer.context;
 	int status, error;
 
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	if (peer_state(&peer->peer) == PEER_GONE)
 		return peer->peer.gone_status;
 	if (peer->out.memory)
@@ -256,6 +262,7 @@ void host_peer_give_bell(pf_peer *base, struct inbox_memory *inbox, uint32_t slo
 {
 	struct host_peer *peer = (struct host_peer *)base;
 
+	assert_service(&base->context->service);
 	atomic_fetch_add_explicit(&peer->posting, 1, memory_order_seq_cst);
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Not open yet, if the caller has not come back from host_peer_connect. */
@@ -272,6 +279,7 @@ void host_peer_give_bell(pf_peer *base, struct inbox_memory *inbox, uint32_t slo
 void host_peer_link(struct host_peer *peer, struct process *process, int copy_error,
 		    uint64_t engine)
 {
+	assert_progress(peer->peer.context);
 	host_peer_lock(peer);
 	if (peer_state(&peer->peer) != PEER_OPEN) {
 		host_peer_unlock(peer);
@@ -298,12 +306,14 @@ void host_peer_link(struct host_peer *peer, struct process *process, int copy_er
 
 void host_peer_met(struct host_peer *peer)
 {
+	assert_progress(peer->peer.context);
 	if (peer->incoming && peer_state(&peer->peer) == PEER_LINKED)
 		atomic_store_explicit(&peer->peer.context->connect_sleeps, 0, memory_order_relaxed);
 }
 
 void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool farewell)
 {
+	assert_progress(peer->peer.context);
 	host_peer_lock(peer);
 	set_route(peer, &route_none, 0, why);
 	peer_set_gone(&peer->peer.context->peers, &peer->peer, status, why, farewell);
@@ -321,6 +331,7 @@ static void drop_task_run(struct task *task, bool dropped)
 {
 	struct host_peer *peer = ((struct drop_task *)task)->peer;
 
+	assert_service(&peer->peer.context->service);
 	if (!dropped)
 		connections_drop(&peer->peer.context->host->connections, peer->peer.id);
 	free(task);
@@ -331,6 +342,7 @@ void host_peer_disconnect(struct host_peer *peer)
 {
 	struct drop_task *work = allocate_or_wait(sizeof(*work));
 
+	assert_progress(peer->peer.context);
 	work->task.run = drop_task_run;
 	work->peer = peer;
 	service_run(&peer->peer.context->service, &work->task);
@@ -394,18 +406,21 @@ void host_peer_note_hole(struct host_peer *peer, uint64_t remote)
 {
 	struct residency *residency = atomic_load_explicit(&peer->residency, memory_order_acquire);
 
+	assert_progress(peer->peer.context);
 	if (residency)
 		residency_note_hole(residency, remote);
 }
 
 void host_peer_refuse_copy(struct host_peer *peer, int error)
 {
+	assert_progress(peer->peer.context);
 	peer->copy_error = error;
 	choose_route(peer);
 }
 
 void host_peer_lose_device(struct host_peer *peer)
 {
+	assert_progress(peer->peer.context);
 	peer->engine = 0;
 	if (peer_state(&peer->peer) == PEER_LINKED && host_peer_route(peer) == &route_device)
 		choose_route(peer);

@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "base/check.h"
 #include "channel.h"
 #include "common/peer.h"
 #include "inbox.h"
@@ -187,6 +188,7 @@ static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, 
 	const struct bell *bell;
 	uint8_t *payload;
 
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	if (__builtin_expect(!peer->out.memory || peer_state(&peer->peer) == PEER_GONE, 0)) {
 		*status = host_peer_connect(peer, true);
 		if (*status != PF_OK)
@@ -214,6 +216,7 @@ static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, 
  */
 static inline bool host_peer_takes_pieces(const struct host_peer *peer)
 {
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	return peer->out.memory &&
 	       atomic_load_explicit(&peer->out.memory->pieces, memory_order_relaxed);
 }
@@ -221,6 +224,7 @@ static inline bool host_peer_takes_pieces(const struct host_peer *peer)
 /* Under the peer's lock: does the reader take MESSAGE_PUT_BLOCKS? */
 static inline bool host_peer_takes_blocks(const struct host_peer *peer)
 {
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	return peer->out.memory &&
 	       atomic_load_explicit(&peer->out.memory->blocks, memory_order_relaxed);
 }
@@ -233,6 +237,7 @@ static inline void host_peer_commit(struct host_peer *peer, size_t length, uint8
 {
 	const struct bell *bell;
 
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	ring_commit(&peer->out.ring, length, kind, tag);
 	bell = host_peer_bell(peer);
 	/* host_peer_give_bell rings for earlier messages. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "message.h"
 #include "peer.h"
 #include "serve.h"
@@ -69,6 +70,7 @@ static int mark_slot(struct polling *polling, struct incoming *incoming)
 
 int polling_add(struct polling *polling, struct incoming *incoming)
 {
+	assert_progress(polling->context);
 	if (polling->all_count == polling->all_room) {
 		unsigned room = polling->all_room ? 2 * polling->all_room : 16;
 		struct incoming **all = realloc(polling->all, room * sizeof(*all));
@@ -207,6 +209,7 @@ int polling_read(struct polling *polling, struct incoming *incoming)
 {
 	int count;
 
+	assert_progress(polling->context);
 	if (incoming->broken || answers_are_full(incoming->peer))
 		return 0;
 	count = poll_messages(polling, incoming);
@@ -276,6 +279,7 @@ int polling_answer_bell(struct polling *polling)
 	int count = 0;
 	unsigned i, j;
 
+	assert_progress(polling->context);
 	inbox_take_bell(inbox);
 	for (i = 0; i < polling->slots; i += 8) {
 		if (!inbox_any_mark(inbox, i))
@@ -295,6 +299,7 @@ int polling_answer_bell(struct polling *polling)
 
 int polling_look_at_next(struct polling *polling)
 {
+	assert_progress(polling->context);
 	if (++polling->rotation >= polling->all_count)
 		polling->rotation = 0;
 	return poll_unpolled(polling, polling->all[polling->rotation]);
@@ -316,6 +321,7 @@ void polling_drop(struct polling *polling, struct incoming *incoming)
 	uint64_t end = incoming->channel.ring.position + incoming->channel.ring.size, before;
 	unsigned i;
 
+	assert_progress(polling->context);
 	/*
 	 * Deliver messages published before the end: at most one ring, which bounds the loop if the
 	 * peer is hostile.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocate.h"
+#include "base/check.h"
 
 /* A range that this process resolves, and the asker. */
 struct asked {
@@ -98,6 +99,7 @@ int resolve_request(struct host_state *host, struct host_peer *owner, uint64_t t
 	};
 	struct ask_task *work;
 
+	assert_progress(host->context);
 	if (!owner) {
 		resolve_for_peer(host, 0, &request);
 		return PF_OK;

@@ -2,6 +2,7 @@
 /* Blocks by single copy: the kernel moves them between the two address spaces. */
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/number.h"
 #include "block.h"
 #include "copy.h"
@@ -73,6 +74,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	enum pf_side side;
 	int error;
 
+	assert_progress(host->context);
 	if (!block || !block_may_wait(block)) {
 		length = host_peer_ready(peer, transfer_is_put(transfer), transfer->local + offset,
 					 transfer->remote + offset, length, &side);

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "atomic.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/probe.h"
 #include "block.h"
@@ -50,6 +51,7 @@ static enum advanced device_move(struct host_state *host, struct transfer *trans
 	struct block *block = block_ready(transfer);
 	struct exanest_submission submission;
 
+	assert_progress(host->context);
 	if (device_full(device))
 		return ADVANCED_BLOCKED;
 	if (!block) {
@@ -89,6 +91,7 @@ static enum advanced move_atomic(struct host_state *host, struct atomic_operatio
 		.atomic = device_atomic_op(request->op),
 	};
 
+	assert_progress(host->context);
 	atomic->request.done = atomic_done;
 	if (!device_submit_request(host, atomic_peer(atomic), &atomic->request, &submission))
 		return ADVANCED_BLOCKED;
@@ -234,6 +237,7 @@ void device_lost(void *arg)
 	pf_context *context = host->context;
 	pf_peer *peer;
 
+	assert_progress(context);
 	peers_lock(&context->peers);
 	for (peer = context->peers.first; peer; peer = peer->next) {
 		if (peer->transport == &transport_host)
@@ -247,6 +251,7 @@ void device_drain(struct host_state *host, struct host_peer *peer)
 	struct device *device = &host->context->device;
 	uint64_t start = clock_nanoseconds(CLOCK_MONOTONIC);
 
+	assert_progress(host->context);
 	while (peer->device_moving) {
 		if (device_poll(device, &host->context->statistics) || device_ring_bell(device))
 			continue;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "route_stream.h"
 
+#include "base/check.h"
 #include "base/probe.h"
 #include "message.h"
 #include "route.h"
@@ -125,6 +126,7 @@ static bool batch_fill(const struct batch *batch, struct host_peer *peer, uint8_
 	uint64_t length = 0;
 	unsigned i;
 
+	assert_locked(&peer->lock, peer->peer.context->threads);
 	*message = (struct message_blocks){ .token = token, .count = batch->count };
 	for (i = 0; i < batch->count; i++) {
 		const struct transfer *transfer = batch->transfers[i];
@@ -261,6 +263,7 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 	enum advanced advanced;
 	int status;
 
+	assert_progress(host->context);
 	if (transfer->moving >= STREAM_WINDOW)
 		return ADVANCED_WAITS;
 	if (peer->requests_waiting >= REQUESTS_MOST)
@@ -372,6 +375,7 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 	bool behind = false, here;
 	struct block *next;
 
+	assert_progress(host->context);
 	for (; block; block = next) {
 		next = block->along;
 		block->along = NULL;

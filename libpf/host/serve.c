@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "advance.h"
+#include "base/check.h"
 #include "copy.h"
 
 /* Did this process move a transfer of its own at the time of the offer? See SHARE_LATE_MAX. */
@@ -20,6 +21,7 @@ bool serve_offer(struct host_state *host, struct incoming *incoming, const void 
 	struct serves *serves = &incoming->serves;
 	struct message_offer offer;
 
+	assert_progress(host->context);
 	if (length != sizeof(offer))
 		return false;
 	memcpy(&offer, payload, sizeof(offer));
@@ -74,6 +76,7 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 	bool last;
 	int error;
 
+	assert_progress(host->context);
 	/* Transfers of this process come first. */
 	if (operations_moving(host))
 		return 0;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/probe.h"
@@ -20,6 +21,7 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	uint32_t front;
 	int status;
 
+	assert_progress(host->context);
 	/*
 	 * A process that shares a core may lose the core with a run in hand, and the peer waits for
 	 * the run.
@@ -189,6 +191,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	struct host_peer *peer = transfer_peer(transfer);
 	int state = peer_state(&peer->peer), status;
 
+	assert_progress(host->context);
 	if (state != PEER_LINKED && state != PEER_GONE) {
 		host_peer_lock(peer);
 		status = host_peer_connect(peer, true);
@@ -236,6 +239,7 @@ bool transfer_withdraw(struct transfer *transfer, int status)
 {
 	struct granules rest;
 
+	assert_progress(transfer->operation.peer->context);
 	/* A transfer with a share has a linked peer, and a linked peer has a process. */
 	if (!transfer->share)
 		return true;

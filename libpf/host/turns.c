@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "turns.h"
+#include "base/check.h"
 
 static struct host_peer *operation_peer(const struct operation *operation)
 {
@@ -27,6 +28,7 @@ static void peer_enter(struct host_peer *peer)
 
 void operation_enter(struct operation *operation)
 {
+	assert_progress(operation->peer->context);
 	peer_enter(operation_peer(operation));
 	TAILQ_INSERT_TAIL(operation_queue(operation), operation, ready);
 	operation->is_ready = true;
@@ -34,6 +36,7 @@ void operation_enter(struct operation *operation)
 
 void operation_wake(struct operation *operation)
 {
+	assert_progress(operation->peer->context);
 	if (operation->is_ready)
 		return;
 	peer_enter(operation_peer(operation));
@@ -45,6 +48,7 @@ void operation_leave(struct operation *operation)
 {
 	struct host_peer *peer = operation_peer(operation);
 
+	assert_progress(operation->peer->context);
 	if (!operation->is_ready)
 		return;
 	TAILQ_REMOVE(operation_queue(operation), operation, ready);
@@ -57,6 +61,7 @@ void turns_pass(struct host_peer *peer)
 {
 	struct host_state *host = peer->peer.context->host;
 
+	assert_progress(peer->peer.context);
 	if (!peer_has_ready(peer))
 		return;
 	TAILQ_REMOVE(&host->turns, peer, turn);

@@ -2,6 +2,7 @@
 /* Answers that wait for room in the rings of the peers that asked. */
 #include "unit.h"
 
+#include "base/check.h"
 #include "context/contents.h"
 #include "host/answer.h"
 #include "host/incoming.h"
@@ -72,12 +73,14 @@ static void test_order(void **state)
 {
 	struct asker first, second;
 	struct answers answers = { 0 };
+	const void *outer;
 	pf_options options;
 	pf_context *context;
 
 	pf_options_init(&options, sizeof(options), NULL);
 	options.network = PF_NETWORK_OFF;
 	assert_ok(pf_open(&options, &context));
+	outer = check_enter(progress, context);
 	answers_init(&answers, context);
 	asker_open(&first, context);
 	asker_open(&second, context);
@@ -95,6 +98,7 @@ static void test_order(void **state)
 	answers_destroy(&answers);
 	asker_close(&first);
 	asker_close(&second);
+	check_leave(progress, outer);
 	pf_close(context);
 }
 
