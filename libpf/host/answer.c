@@ -77,7 +77,9 @@ static bool send_answer(pf_context *context, const struct answer *answer)
 							    (void *)(uintptr_t)answer->address,
 							    length);
 			if (moved < length) {
-				message->status = PF_ERR_FAULT;
+				message->status = channel_can_copy(&peer->out, length) ?
+							  PF_ERR_FAULT :
+							  PF_ERR_MEMORY;
 				message->value = answer->address + moved;
 				length = 0;
 			}

@@ -147,6 +147,11 @@ void channel_drop_file(struct channel *channel)
 	channel->fd = channel->ring.file = -1;
 }
 
+bool channel_can_copy(struct channel *channel, size_t length)
+{
+	return channel->fd >= 0 || access_prepare(&channel->access, length);
+}
+
 /* The file holds the ring once: an entry that wraps is copied in two pieces. */
 static size_t channel_copy(const struct channel *channel, const uint8_t *payload, char *memory,
 			   size_t length, bool fill)

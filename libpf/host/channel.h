@@ -74,6 +74,12 @@ void channel_destroy(struct channel *channel);
 void channel_drop_file(struct channel *channel);
 
 /*
+ * Do channel_fill and channel_place have the file for a copy of length bytes? False: there is no
+ * descriptor or memory for the file, and the count returned would be 0.
+ */
+bool channel_can_copy(struct channel *channel, size_t length);
+
+/*
  * Copy between the ring and memory that may be absent or not permitted. The kernel copies: where
  * memcpy would raise a signal, the count returned is short.
  */

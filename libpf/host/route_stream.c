@@ -40,7 +40,9 @@ static int send_put(struct host_peer *peer, uint64_t token, const void *local, u
 	host_peer_lock(peer);
 	message = (struct message_block *)host_peer_reserve(peer, sizeof(*message) + length,
 							    &status);
-	if (message) {
+	if (message && !channel_can_copy(&peer->out, length)) {
+		status = PF_ERR_MEMORY;
+	} else if (message) {
 		*message = (struct message_block){ token, remote, length, may_wait };
 		moved = channel_fill(&peer->out, (uint8_t *)(message + 1), local, length);
 		if (moved == length) {
@@ -216,9 +218,11 @@ int stream_place(pf_context *context, struct channel *from, const uint8_t *data,
 		 uint64_t length, bool may_wait, uint64_t *address)
 {
 	size_t ready = memory_ready(&context->memory, (uint64_t)(uintptr_t)local, length, true);
-	size_t moved = ready < length && !may_wait ? ready :
-						     channel_place(from, data, local, length);
+	size_t moved;
 
+	if (!channel_can_copy(from, length))
+		return PF_ERR_MEMORY;
+	moved = ready < length && !may_wait ? ready : channel_place(from, data, local, length);
 	if (moved == length)
 		return PF_OK;
 	*address = (uint64_t)(uintptr_t)local + moved;
@@ -231,6 +235,8 @@ int stream_place_all(pf_context *context, struct channel *from, const uint8_t *d
 	uint64_t length = 0, ready = 0, moved;
 	unsigned i;
 
+	if (!channel_can_copy(from, STREAM_SHORT))
+		return PF_ERR_MEMORY;
 	for (i = 0; i < count && ready == length; i++) {
 		ready += memory_ready(&context->memory, (uint64_t)(uintptr_t)to[i].iov_base,
 				      to[i].iov_len, true);

@@ -66,6 +66,11 @@ static bool access_open_file(struct access *access, size_t length)
 	return access->file >= 0;
 }
 
+bool access_prepare(struct access *access, size_t length)
+{
+	return !uses_file(access) || access_open_file(access, length);
+}
+
 /* Copy between the file and memory of libpf, which is certain to be present. */
 static bool access_exchange(const struct access *access, bool fill, char *bytes, size_t length)
 {

@@ -27,6 +27,8 @@ struct access {
 
 void access_open(struct access *access);
 void access_close(struct access *access);
+/* Have what copies of length bytes need. False: no memory or no descriptor for the file. */
+bool access_prepare(struct access *access, size_t length);
 
 /*
  * Copy length bytes to (from) address. PF_OK, PF_ERR_FAULT with the first bad

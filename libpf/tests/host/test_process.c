@@ -340,6 +340,36 @@ static void send_after_limit(struct pair *me)
 	pair_serve(me);
 }
 
+static void put_without_descriptor(struct pair *me)
+{
+	struct host_peer *peer = (struct host_peer *)me->peer;
+	const struct rlimit limit = { 3, 3 };
+	uint64_t word = 1;
+
+	pair_connect(me);
+	host_peer_refuse_copy(peer, EPERM);
+	/* Before Linux 5.14, and where the kernel refuses single copy, the ring has a file. */
+	if (peer->out.fd < 0 && host_peer_route(peer) != &route_device) {
+		pair_check(me, !setrlimit(RLIMIT_NOFILE, &limit));
+		pair_check_status(me,
+				  pair_put(me, me->peer, &word, remote_address(me->window),
+					   sizeof(word))
+					  .status,
+				  PF_ERR_MEMORY);
+	}
+	pair_say(me, 1);
+	pair_serve(me);
+}
+
+/* A copy by way of a file, without a descriptor for the file: no bad address. */
+static void test_no_descriptor(void **state)
+{
+	struct pair *pair = start(put_without_descriptor);
+
+	pair_await(pair, 1, 1);
+	pair_end(pair);
+}
+
 static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
 			  size_t length, void *arg)
 {
@@ -823,6 +853,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_soft_limit_faults, pair_teardown),
 		cmocka_unit_test_teardown(test_soft_limit_open, pair_teardown),
 		cmocka_unit_test_teardown(test_few_descriptors, pair_teardown),
+		cmocka_unit_test_teardown(test_no_descriptor, pair_teardown),
 		cmocka_unit_test_teardown(test_low_numbers, pair_teardown),
 		cmocka_unit_test(test_raised_meanwhile),
 		cmocka_unit_test_teardown(test_main_thread, pair_teardown),
