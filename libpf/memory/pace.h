@@ -22,9 +22,10 @@ struct pace {
 	 * Hints for progress, without order towards other data, hence relaxed on any processor: a
 	 * value missed by a poll is seen by a later poll.
 	 */
-	_Atomic unsigned resolving; /* resolutions queued for or running on resolver threads */
-	_Atomic bool rests;         /* a resolver thread rests */
-	uint64_t share;             /* percent of a processor; 100: no limit */
+	/* resolutions queued for or running on resolver threads, or asked of peers */
+	_Atomic unsigned resolving;
+	_Atomic bool rests; /* a resolver thread rests */
+	uint64_t share;     /* percent of a processor; 100: no limit */
 	pthread_mutex_t lock;
 	/* Under the lock: */
 	struct activity_observer observer;
@@ -38,7 +39,7 @@ struct pace {
 /* share: percent of a processor. The activity is borrowed and must outlive the pace. */
 void pace_init(struct pace *pace, uint64_t share, const struct activity *activity);
 void pace_destroy(struct pace *pace);
-/* Any thread, around each resolution that is given to a resolver thread. */
+/* Any thread, around each resolution that is given to a resolver thread or to a peer. */
 void pace_begin(struct pace *pace);
 void pace_end(struct pace *pace);
 /* Processor time of the calling thread, ns. */
@@ -53,7 +54,7 @@ void pace_end_rests(struct pace *pace);
 /* Progress, after a poll while pace_is_resolving. busy: the poll did something. */
 void pace_polled(struct pace *pace, bool busy);
 
-/* Any thread: do resolver threads have anything to do? */
+/* Any thread: do resolver threads, here or in peers, have anything to do? */
 static inline bool pace_is_resolving(const struct pace *pace)
 {
 	return atomic_load_explicit(&((struct pace *)pace)->resolving, memory_order_relaxed) != 0;
