@@ -275,13 +275,17 @@ static void test_sleeps_once(void **state)
 /* A side that yields, and never sleeps, looks at the bell alone in the end. */
 static void test_yields(void **state)
 {
-	struct pair *pair = start(sleepy(UINT64_MAX / 2), pair_options(), 1);
+	struct pair *pair = start(sleepy(UINT64_MAX / 2), pair_options(), 2);
 
 	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	receive_all(pair, 1);
+	/* The partner waits meanwhile for a second message. */
 	while (host_of(pair->context)->polling.silent)
 		pf_progress(pair->context);
+	assert_int_equal(host_of(pair->context)->polling.all_count, 1);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SLEEPS), 0);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	receive_all(pair, 2);
 	pair_wait_exit(pair, 1);
 	pair_end(pair);
 }
