@@ -85,14 +85,14 @@ const char *copy_refusal(int error)
 {
 	switch (error) {
 	case EPERM:
-		return "through the ring: process_vm_readv is not permitted towards this process "
-		       "(user namespace, other user, seccomp or Yama)";
+		return PF_PATH_RING ": process_vm_readv is not permitted towards this process "
+				    "(user namespace, other user, seccomp or Yama)";
 	case ENOSYS:
-		return "through the ring: this kernel or container has no process_vm_readv";
+		return PF_PATH_RING ": this kernel or container has no process_vm_readv";
 	case ESRCH:
-		return "through the ring: the peer's process is not visible from this PID namespace, "
-		       "or its main thread has ended";
+		return PF_PATH_RING ": the peer's process is not visible from this PID namespace, "
+				    "or its main thread has ended";
 	default:
-		return "through the ring: process_vm_readv fails towards this process";
+		return PF_PATH_RING ": process_vm_readv fails towards this process";
 	}
 }

@@ -15,7 +15,7 @@
 static const char path_opening[] =
 	"messages through the ring; transfers wait for the peer's answer";
 static const char path_single[] = "single copy, long transfers from both ends";
-static const char path_disabled[] = "through the ring: single_copy is 0";
+static const char path_disabled[] = PF_PATH_RING ": single_copy is 0";
 static const char path_device[] = "by the engine of /dev/exanest";
 static const char path_device_copy[] =
 	"by the engine of /dev/exanest, short transfers by single copy";
