@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * BTL exanest: Open MPI over libpf. Memory is neither registered nor pinned: there is no
- * rcache, no mpool, and no btl_register_mem unless btl_exanest_mode asks for
+ * rcache and no mpool, and btl_register_mem registers only if btl_exanest_mode asks for
  * registration. libpf makes every protocol decision (ring, single copy, page faults,
  * retransmission).
  *
@@ -237,8 +237,11 @@ void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t len
 #endif
 
 /* btl_exanest_registration.c */
-/* Give the module functions for registration, if btl_exanest_mode asks for registration. */
-void mca_btl_exanest_init_registration(mca_btl_base_module_t *btl);
+/*
+ * Give the modules functions for registration: the host module always, the module between
+ * hosts if btl_exanest_mode asks for registration.
+ */
+void mca_btl_exanest_init_registration(void);
 
 /* btl_exanest_pvar.c */
 int mca_btl_exanest_register_pvars(void);

@@ -182,6 +182,8 @@ static void net_module_init(void)
 	mca_btl_base_module_t *btl = &mca_btl_exanest_net_module.super;
 
 	*btl = mca_btl_exanest_module.super;
+	btl->btl_register_mem = NULL;
+	btl->btl_deregister_mem = NULL;
 	btl->btl_eager_limit = mca_btl_exanest_with_header(component->net_eager_limit);
 	btl->btl_max_send_size = component->net_max_send_size;
 	btl->btl_rndv_eager_limit = component->net_rndv_eager_limit;
@@ -251,10 +253,10 @@ static int component_open_context(bool threads)
 	pf_set_room(component->context, mca_btl_exanest_room, NULL);
 
 	pf_query(component->context, &attributes, sizeof(attributes));
-	mca_btl_exanest_init_registration(&mca_btl_exanest_module.super);
 	mca_btl_exanest_module.super.btl_eager_limit =
 		mca_btl_exanest_with_header(component->eager_limit);
 	net_module_init();
+	mca_btl_exanest_init_registration();
 	module_limit(&mca_btl_exanest_module.super, attributes.send_max);
 	module_limit(&mca_btl_exanest_net_module.super, attributes.send_max);
 	return OPAL_SUCCESS;

@@ -192,7 +192,8 @@ static void eager_limit_register(void)
 	size_register(
 		"eager_limit",
 		"Bytes of the longest message between processes of this host that is sent at once, "
-		"without its header; the receiver fetches longer ones. One that comes before its "
+		"without its header; the receiver fetches longer ones if single copy is permitted. "
+		"One that comes before its "
 		"receive is posted is buffered whole by the receiver, in memory that Open MPI "
 		"keeps: 2000 messages of 60000 bytes take 125 MB, with 4096 here 1 MB",
 		4, component->options.eager_limit, &component->eager_limit);
@@ -214,8 +215,8 @@ static int module_register(mca_btl_base_module_t *btl)
 	eager_limit_register();
 	btl->btl_eager_limit = component->eager_limit;
 	/*
-	 * Bytes of a piece of a message that the receiver cannot fetch, because the
-	 * buffer is not contiguous.
+	 * Bytes of a piece of a message that the receiver does not fetch: a buffer is not
+	 * contiguous, or the way to the receiver is the ring.
 	 */
 	btl->btl_max_send_size = 32 * 1024;
 	btl->btl_rndv_eager_limit = size_smaller(mca_btl_exanest_with_header(btl->btl_eager_limit),
