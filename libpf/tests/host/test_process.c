@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/descriptor.h"
 #include "host/connection_message.h"
 #include "host/incoming.h"
@@ -344,10 +345,13 @@ static void put_without_descriptor(struct pair *me)
 {
 	struct host_peer *peer = (struct host_peer *)me->peer;
 	const struct rlimit limit = { 3, 3 };
+	const void *outer;
 	uint64_t word = 1;
 
 	pair_connect(me);
+	outer = check_enter(progress, me->context);
 	host_peer_refuse_copy(peer, EPERM);
+	check_leave(progress, outer);
 	/* Before Linux 5.14, and where the kernel refuses single copy, the ring has a file. */
 	if (peer->out.fd < 0 && host_peer_route(peer) != &route_device) {
 		pair_check(me, !setrlimit(RLIMIT_NOFILE, &limit));
