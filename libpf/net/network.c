@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which thread drives: the thread inside progress, or the service thread. */
+/* Which thread drives: see network.h. */
 #include "network.h"
 
 #include <poll.h>

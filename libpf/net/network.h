@@ -3,13 +3,15 @@
  * The network of a context: the protocol core, the sockets, and the thread that drives them.
  *
  * Driving means to receive, to send, and to keep the deadlines of the core. At any time at most 1
- * thread drives, with the flag "driving" set: the thread inside pf_progress, or the service thread
- * while the application does not poll. "lock" protects the state of the core. The driver holds the
- * lock, except during callbacks of the application. During a callback another thread may post
- * (net_send, net_put, net_get, net_atomic), and begin or give up a contact; no other thread
- * receives.
+ * thread drives, with the flag "driving" set: the thread inside pf_progress; the service thread
+ * while the application does not poll; for a moment also a thread that posts (network_post()) or
+ * waits for a contact (network_wait()), if no other thread drives. "lock" protects the state of the
+ * core with all associations. The driver holds the lock, except during callbacks of the
+ * application. During a callback another thread may post (net_send, net_put, net_get, net_atomic),
+ * ask for room, meet a peer, begin or give up a contact, and count; no other thread receives.
+ * network_close() takes no lock for what it frees: no other thread is in libpf then.
  *
- * Only progress calls the application: events wait in the core while the service thread drives.
+ * Only progress calls the application: events wait in the core while another thread drives.
  */
 #ifndef PF_NET_NETWORK_H
 #define PF_NET_NETWORK_H

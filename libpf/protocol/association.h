@@ -24,6 +24,10 @@ struct busy {
 	uint64_t used; /* time of the last use, ns */
 };
 
+/*
+ * State shared with another process. Who calls the core holds the lock that protects all of its
+ * associations (net.h; in libpf network.lock, net/network.h). The core knows no threads.
+ */
 struct net_association {
 	struct shared *shared;
 	void *user;
