@@ -173,6 +173,16 @@ static void take_pieces(struct pair *me)
 	pf_set_receive_pieces(me->context, check_pieces, me);
 }
 
+static bool takes_pieces(struct host_peer *peer)
+{
+	bool takes;
+
+	host_peer_lock(peer);
+	takes = host_peer_takes_pieces(peer);
+	host_peer_unlock(peer);
+	return takes;
+}
+
 /* Long messages lie in the ring as in the sender's cache lines, if the receiver takes pieces. */
 static void test_pieces(void **state)
 {
@@ -185,7 +195,7 @@ static void test_pieces(void **state)
 	assert_non_null(area);
 	/* The receiver says that it takes pieces when it begins to read; it drops this message. */
 	assert_status(pf_send(pair->peer, 0, "hello", 5, NULL, 0), PF_DONE);
-	while (!host_peer_takes_pieces((struct host_peer *)pair->peer))
+	while (!takes_pieces((struct host_peer *)pair->peer))
 		pair_progress(pair);
 	for (n = 0; n < count; n++) {
 		size_t length = long_length_of(n), header = header_of(n);
