@@ -681,7 +681,7 @@ static void test_low_numbers(void **state)
 	/* With single copy the channels have none. */
 	assert_true(peer->out.fd < 0 || peer->out.fd >= FD_SETSIZE);
 	assert_true(peer->incoming->channel.fd < 0 || peer->incoming->channel.fd >= FD_SETSIZE);
-	if (!pair_on_device(&pair->options) && peer->residency->pagemap >= 0)
+	if (!pair_on_device(&pair->options) && peer->residency && peer->residency->pagemap >= 0)
 		assert_true(peer->residency->pagemap >= FD_SETSIZE);
 	next = dup(STDOUT_FILENO);
 	assert_true(next < 300 + 100);
