@@ -84,18 +84,25 @@ static void count_done(pf_context *context, const pf_completion *completion)
 	(*(unsigned *)completion->arg)++;
 }
 
-/* A long transfer with one peer leaves every second run to a transfer with another. */
-static void test_short_beside_long(void **state)
+/* Open a group and begin a long get from the first peer, moved in runs of RUN bytes. */
+static void group_open_long(struct group *group, void **state, bool *done)
 {
 	pf_options options = pair_mode_options(state);
-	struct group group;
-	unsigned calls;
 
 	options.run_max = RUN;
 	options.share_min = RUN;
-	group_open(&group, &options);
-	assert_ok(pf_get(group.peers[0], group.local, remote_address(group.remote), LONG, set_done,
-			 &group.done[0]));
+	group_open(group, &options);
+	assert_ok(pf_get(group->peers[0], group->local, remote_address(group->remote), LONG,
+			 set_done, done));
+}
+
+/* A long transfer with one peer leaves every second run to a transfer with another. */
+static void test_short_beside_long(void **state)
+{
+	struct group group;
+	unsigned calls;
+
+	group_open_long(&group, state, &group.done[0]);
 	assert_ok(pf_get(group.peers[1], group.local + LONG, remote_address(group.remote) + LONG,
 			 SHORT, set_done, &group.done[1]));
 	/* One run in each call, and at the next turn it is found to have ended. */
@@ -112,15 +119,10 @@ static void test_short_beside_long(void **state)
 /* An atomic does not wait for a run of a transfer, whichever peer that is with. */
 static void test_atomic_beside_long(void **state)
 {
-	pf_options options = pair_mode_options(state);
 	struct group group;
 	size_t i;
 
-	options.run_max = RUN;
-	options.share_min = RUN;
-	group_open(&group, &options);
-	assert_ok(pf_get(group.peers[0], group.local, remote_address(group.remote), LONG, set_done,
-			 &group.done[2]));
+	group_open_long(&group, state, &group.done[2]);
 	for (i = 0; i < ARRAY_SIZE(group.peers); i++)
 		assert_ok(pf_atomic(group.peers[i], PF_ADD, 8, 1,
 				    remote_address(group.remote) + LONG + 64 * i, 1, 0, set_done,
