@@ -76,7 +76,7 @@ static enum net_lent network_lent(const struct network *network)
 static void network_note_sender(struct network *network, struct socket *socket,
 				const struct net_endpoint *from)
 {
-	struct socket *second = &network->sockets[network->count + socket->number];
+	struct socket *second = &network->sockets[network->interfaces.count + socket->number];
 
 	assert_locked(&network->lock, true);
 	assert_driving(network);
@@ -169,7 +169,7 @@ static uint8_t batch_interface(const struct net_batch *batch)
 static struct socket *batch_socket(struct network *network, const struct net_batch *batch)
 {
 	uint8_t number = batch_interface(batch);
-	struct socket *second = &network->sockets[network->count + number];
+	struct socket *second = &network->sockets[network->interfaces.count + number];
 
 	return second->connected && !memcmp(&second->peer, &batch->to, sizeof(batch->to)) ?
 		       second :
@@ -182,7 +182,7 @@ static struct socket *batch_socket(struct network *network, const struct net_bat
  */
 static bool network_shorten(struct network *network, const struct net_batch *batch)
 {
-	struct interface *interface = &network->interfaces[batch_interface(batch)];
+	struct interface *interface = &network->interfaces.list[batch_interface(batch)];
 	size_t most;
 
 	assert_locked(&network->lock, true);

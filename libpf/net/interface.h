@@ -30,6 +30,12 @@ struct interface {
 	bool loopback;
 };
 
+/* Interfaces used by packets. */
+struct interfaces {
+	struct interface list[INTERFACES_MOST];
+	unsigned count;
+};
+
 /*
  * Find the addresses to use, at most "most": IPv4 before IPv6, and interfaces of other NUMA nodes
  * than "here" last. include and exclude are lists of names, addresses and networks

@@ -37,10 +37,9 @@ struct network_watch;
 struct network {
 	pf_context *context;
 	struct net_core *core;
-	struct interface interfaces[INTERFACES_MOST];
+	struct interfaces interfaces;
 	/* A first socket for each interface, then a second socket for each. */
 	struct socket sockets[SOCKETS_MOST];
-	unsigned count;     /* number of interfaces */
 	char no_ports[128]; /* reason for count 0 */
 	struct receiver *receiver;
 	struct net_batch *batches; /* array of SEND_BATCHES */
@@ -119,7 +118,7 @@ void network_close(struct network *network);
 
 static inline unsigned network_sockets(const struct network *network)
 {
-	return 2 * network->count;
+	return 2 * network->interfaces.count;
 }
 
 /* Slow part of network_poll: there are processes to hear from. */

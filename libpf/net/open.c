@@ -37,8 +37,8 @@ static size_t network_packet_most(void *user, const struct net_endpoint *to)
 
 	assert_locked(&network->lock, true);
 	memcpy(&endpoint, to, sizeof(endpoint));
-	return endpoint.socket < network->count ?
-		       socket_packet_most(&network->interfaces[endpoint.socket]) :
+	return endpoint.socket < network->interfaces.count ?
+		       socket_packet_most(&network->interfaces.list[endpoint.socket]) :
 		       NET_PACKET_LEAST;
 }
 
@@ -52,8 +52,8 @@ static void network_publish(struct network *network, struct address *address)
 {
 	unsigned i;
 
-	for (i = 0; i < network->count; i++) {
-		const struct interface *interface = &network->interfaces[i];
+	for (i = 0; i < network->interfaces.count; i++) {
+		const struct interface *interface = &network->interfaces.list[i];
 		struct address_endpoint *endpoint = &address->endpoints[i];
 		bool version6 = interface->address.any.sa_family == AF_INET6;
 
@@ -65,10 +65,10 @@ static void network_publish(struct network *network, struct address *address)
 		else
 			memcpy(endpoint->address, &interface->address.in.sin_addr, 4);
 	}
-	address->endpoints_count = (uint8_t)network->count;
+	address->endpoints_count = (uint8_t)network->interfaces.count;
 }
 
-/* Open the sockets. Return the reason for having no socket, valid only if network->count is 0. */
+/* Open the sockets. Return the reason for having no socket, valid only if network->interfaces.count is 0. */
 static const char *network_open_sockets(struct network *network, const struct interface *found,
 					unsigned count)
 {
@@ -88,15 +88,16 @@ static const char *network_open_sockets(struct network *network, const struct in
 		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
 	/* An address that cannot be bound is about to go away: skip the interface. */
 	for (i = 0; i < count; i++) {
-		status = socket_open(&network->sockets[network->count], (uint8_t)network->count,
-				     &found[i], ports, (uint32_t)options->socket_buffer);
+		status = socket_open(&network->sockets[network->interfaces.count],
+				     (uint8_t)network->interfaces.count, &found[i], ports,
+				     (uint32_t)options->socket_buffer);
 		taken |= status == PF_ERR_AGAIN;
 		if (status == PF_OK)
-			network->interfaces[network->count++] = found[i];
+			network->interfaces.list[network->interfaces.count++] = found[i];
 	}
-	for (i = 0; i < network->count; i++)
-		socket_open_second(&network->sockets[network->count + i], &network->sockets[i],
-				   (uint32_t)options->socket_buffer);
+	for (i = 0; i < network->interfaces.count; i++)
+		socket_open_second(&network->sockets[network->interfaces.count + i],
+				   &network->sockets[i], (uint32_t)options->socket_buffer);
 	if (!taken)
 		return "shared memory does not reach it, and no UDP socket could be opened here";
 	snprintf(network->no_ports, sizeof(network->no_ports),
@@ -112,7 +113,7 @@ static uint32_t network_credit(const struct network *network)
 	uint32_t least = UINT32_MAX;
 	unsigned i;
 
-	for (i = 0; i < network->count; i++) {
+	for (i = 0; i < network->interfaces.count; i++) {
 		if (network->sockets[i].receive_buffer / 2 < least)
 			least = network->sockets[i].receive_buffer / 2;
 	}
@@ -226,9 +227,8 @@ int network_open(struct network *network, pf_context *context, const char **why)
 	why_none = network_open_sockets(network, found, count);
 	network->processes = (struct net_processes){ .context = context,
 						     .lock = &network->lock,
-						     .interfaces = network->interfaces,
-						     .interfaces_count = network->count };
-	if (status == PF_OK && !network->count) {
+						     .interfaces = &network->interfaces };
+	if (status == PF_OK && !network->interfaces.count) {
 		*why = why_none;
 		network_destroy(network);
 		return PF_ERR_UNREACHABLE;

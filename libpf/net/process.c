@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "process.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,139 +22,11 @@ static const char path_net[] = "packets over the network (UDP)";
 static const char path_engine[] =
 	"by the engine of /dev/exanest and its link; messages in packets over the network (UDP)";
 
-static void endpoint_to_address(const struct address_endpoint *endpoint,
-				union interface_address *address)
-{
-	memset(address, 0, sizeof(*address));
-	if (endpoint->family == 4) {
-		address->in.sin_family = AF_INET;
-		address->in.sin_port = endpoint->port;
-		memcpy(&address->in.sin_addr, endpoint->address, 4);
-	} else {
-		address->in6.sin6_family = AF_INET6;
-		address->in6.sin6_port = endpoint->port;
-		memcpy(&address->in6.sin6_addr, endpoint->address, 16);
-	}
-}
-
-static bool address_equals(const union interface_address *a, const union interface_address *b)
-{
-	if (a->any.sa_family != b->any.sa_family)
-		return false;
-	return a->any.sa_family == AF_INET ?
-		       a->in.sin_addr.s_addr == b->in.sin_addr.s_addr :
-		       !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
-}
-
-/*
- * Is the address an own address? A network inside each host, like a network of virtual machines,
- * has equal addresses on all hosts, and packets to an equal address would come back.
- */
-static bool address_is_ours(const struct net_processes *processes,
-			    const union interface_address *address)
-{
-	unsigned i;
-
-	for (i = 0; i < processes->interfaces_count; i++) {
-		if (address_equals(&processes->interfaces[i].address, address))
-			return true;
-	}
-	return false;
-}
-
-static bool address_is_loopback(const union interface_address *address)
-{
-	if (address->any.sa_family == AF_INET)
-		return (ntohl(address->in.sin_addr.s_addr) >> 24) == 127;
-	return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
-}
-
-static bool address_is_link_local(const union interface_address *address)
-{
-	return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr);
-}
-
-/*
- * Can packets leave by the interface for an address of the peer? Sets the scope of a link-local
- * address.
- */
-static bool interface_leads_to(const struct net_processes *processes,
-			       const struct interface *interface, union interface_address *there,
-			       bool same_host, bool routed)
-{
-	if (interface->loopback || address_is_loopback(there)) {
-		if (!same_host || !interface->loopback || !address_is_loopback(there))
-			return false;
-	}
-	if (!same_host && address_is_ours(processes, there))
-		return false;
-	/* A link-local address needs a link on the way, and each host numbers the links anew. */
-	if (address_is_link_local(there)) {
-		there->in6.sin6_scope_id = interface->index;
-		routed = false;
-	}
-	return routed || interface_reaches(interface, there);
-}
-
-/* Does a path use the interface already, by another address? Both addresses would share a cable. */
-static bool interface_is_used(const struct net_processes *processes,
-			      const struct interface *interface, const struct net_endpoint *paths,
-			      unsigned count)
-{
-	struct endpoint endpoint;
-	unsigned i;
-
-	for (i = 0; i < count; i++) {
-		memcpy(&endpoint, &paths[i], sizeof(endpoint));
-		if (processes->interfaces[endpoint.socket].index == interface->index)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Find paths of a family. Each interface gets the first address of the peer in the interface's
- * network, not taken by an earlier interface; with routed, the first free address of any network.
- */
-static unsigned paths_of_family(const struct net_processes *processes,
-				const struct address *address, uint8_t family, bool routed,
-				struct net_endpoint *paths)
-{
-	const sa_family_t wanted = family == 4 ? AF_INET : AF_INET6;
-	bool same_host = !address_unreachable(&processes->context->address, address);
-	union interface_address there;
-	unsigned count = 0, i, j;
-	uint32_t taken = 0;
-
-	for (i = 0; i < processes->interfaces_count && count < NET_PATHS_MOST; i++) {
-		const struct interface *interface = &processes->interfaces[i];
-
-		if (interface->address.any.sa_family != wanted ||
-		    interface_is_used(processes, interface, paths, count))
-			continue;
-		for (j = 0; j < address->endpoints_count; j++) {
-			if (address->endpoints[j].family != family || taken >> j & 1)
-				continue;
-			endpoint_to_address(&address->endpoints[j], &there);
-			if (!interface_leads_to(processes, interface, &there, same_host, routed))
-				continue;
-			taken |= 1u << j;
-			endpoint_make(&paths[count++], (uint8_t)i, &there);
-			break;
-		}
-	}
-	return count;
-}
-
-/* Use IPv4 or IPv6, not both: both would share the cables. */
 unsigned net_process_paths(const struct net_processes *processes, const struct address *address,
 			   struct net_endpoint paths[NET_PATHS_MOST])
 {
-	unsigned count = 0, way;
-
-	for (way = 0; way < 4 && !count; way++)
-		count = paths_of_family(processes, address, way % 2 ? 6 : 4, way >= 2, paths);
-	return count;
+	return endpoints_find(processes->interfaces, address,
+			      !address_unreachable(&processes->context->address, address), paths);
 }
 
 const char *net_process_unreachable(const struct net_processes *processes,
@@ -252,28 +123,6 @@ void net_process_bind(struct net_process *process, pf_peer *peer)
 
 /* ---- descriptions ---- */
 
-/* Example: "10.77.0.2, UDP port 41234, over eth0 (from 10.77.0.1)". */
-static size_t path_describe(const struct net_processes *processes, const struct net_endpoint *to,
-			    char *text, size_t size)
-{
-	char there[INET6_ADDRSTRLEN] = "?", here[INET6_ADDRSTRLEN] = "?";
-	const struct interface *interface;
-	struct endpoint endpoint;
-	int family, length;
-
-	memcpy(&endpoint, to, sizeof(endpoint));
-	interface = &processes->interfaces[endpoint.socket];
-	family = interface->address.any.sa_family;
-	inet_ntop(family, endpoint.address, there, sizeof(there));
-	inet_ntop(family,
-		  family == AF_INET ? (const void *)&interface->address.in.sin_addr :
-				      (const void *)&interface->address.in6.sin6_addr,
-		  here, sizeof(here));
-	length = snprintf(text, size, "%s, UDP port %u, over %s (from %s)", there,
-			  ntohs(endpoint.port), interface->name, here);
-	return length < 0 ? 0 : (size_t)length;
-}
-
 #define DESCRIPTION 768 /* bytes for all paths of a peer */
 
 /* Result: "WHY from PATH and PATH". */
@@ -292,7 +141,8 @@ static void net_process_describe(const struct net_processes *processes,
 			continue;
 		used += (size_t)snprintf(text + used, DESCRIPTION - used, "%s", word);
 		if (used < DESCRIPTION)
-			used += path_describe(processes, &to, text + used, DESCRIPTION - used);
+			used += endpoint_describe(processes->interfaces, &to, text + used,
+						  DESCRIPTION - used);
 		word = " and ";
 	}
 }
@@ -547,7 +397,8 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
 					 "the last one (%s) from ", drops[why].name);
 		if (used < sizeof(text))
-			path_describe(processes, &from, text + used, sizeof(text) - used);
+			endpoint_describe(processes->interfaces, &from, text + used,
+					  sizeof(text) - used);
 	}
 	net_processes_unlock(processes);
 	context->warning(context, NULL, text, context->warning_arg);

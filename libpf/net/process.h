@@ -12,9 +12,8 @@
 #include "base/address.h"
 #include "common/context.h"
 #include "common/peer.h"
-#include "interface.h"
+#include "endpoint.h"
 #include "protocol/net.h"
-#include "socket.h"
 
 /* Record of a process with an association; lives until the network closes. */
 struct net_process {
@@ -49,8 +48,7 @@ static inline struct net_peer *net_peer(const pf_peer *peer)
 struct net_processes {
 	pf_context *context;
 	pthread_mutex_t *lock; /* network.lock */
-	const struct interface *interfaces;
-	unsigned interfaces_count;
+	const struct interfaces *interfaces;
 	struct net_process *list;
 	struct net_process *met; /* tail of the list, from the first process seen by progress */
 	_Atomic bool active;     /* the list is not empty */

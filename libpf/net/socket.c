@@ -66,44 +66,6 @@ static int socket_call_receive(int fd, struct mmsghdr *messages, unsigned count)
 	return 1;
 }
 
-void endpoint_make(struct net_endpoint *result, uint8_t socket,
-		   const union interface_address *address)
-{
-	struct endpoint endpoint = { .socket = socket };
-
-	if (address->any.sa_family == AF_INET) {
-		endpoint.family = 4;
-		endpoint.port = address->in.sin_port;
-		memcpy(endpoint.address, &address->in.sin_addr, 4);
-	} else {
-		endpoint.family = 6;
-		endpoint.port = address->in6.sin6_port;
-		memcpy(endpoint.address, &address->in6.sin6_addr, 16);
-		if (IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr))
-			endpoint.scope = address->in6.sin6_scope_id;
-	}
-	memcpy(result, &endpoint, sizeof(endpoint));
-}
-
-socklen_t endpoint_address(const struct net_endpoint *bytes, union interface_address *address)
-{
-	struct endpoint endpoint;
-
-	memcpy(&endpoint, bytes, sizeof(endpoint));
-	memset(address, 0, sizeof(*address));
-	if (endpoint.family == 4) {
-		address->in.sin_family = AF_INET;
-		address->in.sin_port = endpoint.port;
-		memcpy(&address->in.sin_addr, endpoint.address, 4);
-		return sizeof(address->in);
-	}
-	address->in6.sin6_family = AF_INET6;
-	address->in6.sin6_port = endpoint.port;
-	address->in6.sin6_scope_id = endpoint.scope;
-	memcpy(&address->in6.sin6_addr, endpoint.address, 16);
-	return sizeof(address->in6);
-}
-
 static void socket_set_option(int fd, int level, int option, int value)
 {
 	/* An option unknown to the kernel is left out; the packets do not change. */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "endpoint.h"
 #include "interface.h"
 #include "protocol/net.h"
 
@@ -29,22 +30,6 @@
 #define PREDICT_HEADER_MOST 256
 /* Batches sent by one call. */
 #define SEND_BATCHES 8
-
-/* Contents of struct net_endpoint: an end of a path, and the own socket on the path. */
-struct endpoint {
-	uint8_t socket;
-	uint8_t family; /* 4 or 6 */
-	uint16_t port;  /* network order */
-	uint32_t scope; /* of a link-local address: index of the own interface */
-	uint8_t address[16];
-	uint8_t unused[8]; /* always 0 */
-};
-_Static_assert(sizeof(struct endpoint) == sizeof(struct net_endpoint), "they are the same bytes");
-
-void endpoint_make(struct net_endpoint *endpoint, uint8_t socket,
-		   const union interface_address *address);
-/* Return the length of the socket address. */
-socklen_t endpoint_address(const struct net_endpoint *endpoint, union interface_address *address);
 
 struct socket {
 	int fd;

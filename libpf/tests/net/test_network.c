@@ -138,7 +138,7 @@ static bool connected(struct pair *me)
 	struct network *network = network_of(me);
 	unsigned i;
 
-	for (i = network->count; i < network_sockets(network); i++) {
+	for (i = network->interfaces.count; i < network_sockets(network); i++) {
 		if (network->sockets[i].connected)
 			return true;
 	}
@@ -514,7 +514,7 @@ static void test_dropped(void **state)
 {
 	struct pair *pair = network_pair(NULL);
 	struct network *network = network_of(pair);
-	union interface_address to = network->interfaces[0].address;
+	union interface_address to = network->interfaces.list[0].address;
 	struct wire_header header = { .type = WIRE_DATA_PUT, .index = UINT32_MAX };
 	uint8_t strange[WIRE_HEADER] = { 0 };
 	int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

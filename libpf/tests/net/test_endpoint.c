@@ -4,24 +4,22 @@
 
 #include <arpa/inet.h>
 
-#include "common/context.h"
-#include "net/process.h"
+#include "net/endpoint.h"
 
 struct here {
 	const char *name, *address;
 	unsigned prefix, index;
 };
 
-static struct interface interfaces[INTERFACES_MOST];
+static struct interfaces interfaces;
 
-static void set_here(struct net_processes *processes, const struct here *here, unsigned count)
+static void set_here(const struct here *here, unsigned count)
 {
 	unsigned i;
 
-	processes->interfaces = interfaces;
-	processes->interfaces_count = count;
+	interfaces.count = count;
 	for (i = 0; i < count; i++) {
-		struct interface *interface = &interfaces[i];
+		struct interface *interface = &interfaces.list[i];
 
 		memset(interface, 0, sizeof(*interface));
 		snprintf(interface->name, sizeof(interface->name), "%s", here[i].name);
@@ -50,10 +48,10 @@ static void set_there(struct address *address, const char *const *there, unsigne
 }
 
 /* The paths found, as one text. */
-static const char *paths(const struct net_processes *processes, const struct address *address)
+static const char *paths(const struct address *address, bool same_host)
 {
 	struct net_endpoint found[NET_PATHS_MOST];
-	unsigned count = net_process_paths(processes, address, found), i;
+	unsigned count = endpoints_find(&interfaces, address, same_host, found), i;
 	static char text[512];
 
 	text[0] = 0;
@@ -65,7 +63,7 @@ static const char *paths(const struct net_processes *processes, const struct add
 		inet_ntop(endpoint.family == 4 ? AF_INET : AF_INET6, endpoint.address, name,
 			  sizeof(name));
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s > %s",
-			 i ? ", " : "", interfaces[endpoint.socket].name, name);
+			 i ? ", " : "", interfaces.list[endpoint.socket].name, name);
 		if (endpoint.scope)
 			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%%%u",
 				 endpoint.scope);
@@ -76,32 +74,13 @@ static const char *paths(const struct net_processes *processes, const struct add
 #define PATHS(...)                                                                                 \
 	(set_there(&address, (const char *const[]){ __VA_ARGS__ },                                 \
 		   sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)),                 \
-	 paths(&processes, &address))
+	 paths(&address, same_host))
 #define HERE(...)                                                                                  \
-	set_here(&processes, (const struct here[]){ __VA_ARGS__ },                                 \
+	set_here((const struct here[]){ __VA_ARGS__ },                                             \
 		 sizeof((const struct here[]){ __VA_ARGS__ }) / sizeof(struct here))
 
-static struct net_processes processes;
 static struct address address;
-static pf_context *context;
-
-static int begin(void **state)
-{
-	context = aligned_alloc(_Alignof(pf_context), sizeof(*context));
-	assert_non_null(context);
-	memset(context, 0, sizeof(*context));
-	processes.context = context;
-	assert_int_equal(address_create(&context->address), PF_OK);
-	assert_int_equal(address_create(&address), PF_OK);
-	address.host[0] ^= 1;
-	return 0;
-}
-
-static int end(void **state)
-{
-	free(context);
-	return 0;
-}
+static bool same_host;
 
 static void test_networks(void **state)
 {
@@ -133,11 +112,11 @@ static void test_equal(void **state)
 	assert_string_equal(PATHS("192.168.56.1"), "");
 	assert_string_equal(PATHS("192.168.56.2"), "private > 192.168.56.2");
 	/* On this host it is the address of both. */
-	address.host[0] ^= 1;
+	same_host = true;
 	assert_string_equal(PATHS("10.1.0.1"), "eth0 > 10.1.0.1");
 	HERE({ "lo", "127.0.0.1", 8, 1 });
 	assert_string_equal(PATHS("127.0.0.1"), "lo > 127.0.0.1");
-	address.host[0] ^= 1;
+	same_host = false;
 	assert_string_equal(PATHS("127.0.0.1"), "");
 }
 
@@ -160,5 +139,5 @@ int main(void)
 		cmocka_unit_test(test_link_local),
 	};
 
-	return cmocka_run_group_tests_name("link", tests, begin, end);
+	return cmocka_run_group_tests_name("endpoint", tests, NULL, NULL);
 }
