@@ -6,18 +6,8 @@
 #include "common/context.h"
 #include "network.h"
 
-/* Receive calls for a socket before the next socket, and sending, get a turn. */
-#define RECEIVES_MOST 8
 /* Without a packet, 1 look in LOOKS_ADVANCE sends due packets, or every look if looks are rare. */
 #define LOOKS_ADVANCE 8
-/* A socket without a packet for LOOKS_UNHEARD looks is read in 1 look of LOOKS_ELSEWHERE. */
-#define LOOKS_UNHEARD 4096
-#define LOOKS_ELSEWHERE 16
-/*
- * Receive calls in a row with packets of a single peer, after which a socket is connected to the
- * peer.
- */
-#define RECEIVES_ALONE 256
 /*
  * Times in a row for the core to take back all packets of a round, before sending stops for a
  * moment.
@@ -26,34 +16,18 @@
 /* Packets: more than the longest message has, and more than the first window of a path. */
 #define PACKETS_MANY 64
 
-void network_take_complaints(struct network *network, struct socket *socket)
+void network_take_reports(struct network *network, bool woken)
 {
-	struct socket_complaint complaint;
+	struct socket_complaint report;
 
 	assert_locked(&network->lock, true);
 	assert_driving(network);
-	while (socket_complaint(socket, &complaint)) {
-		if (complaint.refused)
-			net_refused(network->core, &complaint.to, complaint.refusal);
-		if (complaint.most)
-			net_too_big(network->core, &complaint.to, complaint.most);
+	for (; sockets_report(network->sockets, woken, &report); woken = false) {
+		if (report.refused)
+			net_refused(network->core, &report.to, report.refusal);
+		if (report.most)
+			net_too_big(network->core, &report.to, report.most);
 	}
-}
-
-static bool socket_is_unheard(const struct network *network, const struct socket *socket)
-{
-	return network->looks - socket->heard >= LOOKS_UNHEARD;
-}
-
-/*
- * Is the socket to be read in the present look? Each read is a system call, and most jobs have more
- * addresses than ways for packets.
- */
-static bool socket_is_due(const struct network *network, const struct socket *socket)
-{
-	return socket->bound &&
-	       (!network->calling || !socket_is_unheard(network, socket) ||
-		network->heard == socket || network->rare || network->looks % LOOKS_ELSEWHERE == 0);
 }
 
 /*
@@ -65,32 +39,6 @@ static enum net_lent network_lent(const struct network *network)
 	if (!network->calling)
 		return NET_NOT_LENT;
 	return network->context->receive_pieces ? NET_LENT_PIECES : NET_LENT;
-}
-
-/*
- * Count packets of a single peer, and connect a socket to a peer that alone sends for long. For a
- * connected socket the kernel looks up no route, in either direction, and a short message takes a
- * ninth less. Each interface has at most 1 connected socket, because each socket is polled. Only
- * the first packet of a receive call is looked at.
- */
-static void network_note_sender(struct network *network, struct socket *socket,
-				const struct net_endpoint *from)
-{
-	struct socket *second = &network->sockets[network->interfaces.count + socket->number];
-
-	assert_locked(&network->lock, true);
-	assert_driving(network);
-	if (memcmp(&socket->from, from, sizeof(*from))) {
-		socket->from = *from;
-		socket->from_count = 0;
-	}
-	if (socket == second || ++socket->from_count < RECEIVES_ALONE ||
-	    (second->connected && !socket_is_unheard(network, second)))
-		return;
-	socket->from_count = 0;
-	/* Poll the socket at each look from now on, and leave the socket to the peer. */
-	if (socket_connect(second, socket, from))
-		second->heard = network->looks;
 }
 
 /*
@@ -106,74 +54,44 @@ static void network_note_late(struct network *network, unsigned count, uint64_t 
 		network->grace.needed = true;
 }
 
-static unsigned network_receive(struct network *network, struct socket *socket)
+/* Receive for each socket that is due. Return the number of packets. */
+static unsigned network_receive(struct network *network)
 {
 	struct net_place places[NET_BATCH_MOST];
-	struct net_packet *packets = network->receiver->packets;
-	unsigned calls, total = 0, predicted, most = 1;
+	struct net_packet *packets;
 	uint64_t told = network->processes.told, wanted;
+	unsigned total = 0, predicted;
 	uint32_t header = 0, waited;
 	int count;
 
 	assert_locked(&network->lock, true);
 	assert_driving(network);
-	for (calls = 0; calls < RECEIVES_MOST; calls++) {
+	do {
 		predicted = net_foresees(network->core) ?
 				    net_predict(network->core, network_now(), places,
 						NET_BATCH_MOST, &header) :
 				    0;
-		count = socket_receive(socket, network->receiver, most, places, predicted, header);
-		if (count > 0) {
-			network_note_sender(network, socket, packets[0].from);
-			waited = packets[0].waited;
-			wanted = net_statistics(network->core)->wanted;
-			net_input(network->core, network_now(), packets, (unsigned)count,
-				  network_lent(network));
-			if (network->calling)
-				net_processes_tell(&network->processes, network->core);
-			if (!network->calling || (network->away && waited >= GRACE_LEAST))
-				network_note_late(network, (unsigned)count, wanted);
-			total += (unsigned)count;
-			/*
-			 * The answer of the application to an event is more urgent than further
-			 * packets.
-			 */
-			if (network->processes.told != told)
-				break;
-			most = RECEIVE_MESSAGES;
-			continue;
-		}
+		count = sockets_receive(network->sockets, places, predicted, header, &packets);
+		if (!count)
+			break;
 		if (count == PF_ERR_FAULT) {
 			net_misplaced(network->core);
 			continue;
 		}
-		break;
-	}
-	if (socket->complaining)
-		network_take_complaints(network, socket);
-	if (total) {
-		socket->heard = network->looks;
-		network->heard = socket;
-	}
+		waited = packets[0].waited;
+		wanted = net_statistics(network->core)->wanted;
+		net_input(network->core, network_now(), packets, (unsigned)count,
+			  network_lent(network));
+		if (network->calling)
+			net_processes_tell(&network->processes, network->core);
+		if (!network->calling || (network->away && waited >= GRACE_LEAST))
+			network_note_late(network, (unsigned)count, wanted);
+		total += (unsigned)count;
+		/* The answer of the application to an event is more urgent than further packets. */
+	} while (network->processes.told == told);
+	if (network->sockets->complaining)
+		network_take_reports(network, false);
 	return total;
-}
-
-static uint8_t batch_interface(const struct net_batch *batch)
-{
-	struct endpoint endpoint;
-
-	memcpy(&endpoint, &batch->to, sizeof(endpoint));
-	return endpoint.socket;
-}
-
-static struct socket *batch_socket(struct network *network, const struct net_batch *batch)
-{
-	uint8_t number = batch_interface(batch);
-	struct socket *second = &network->sockets[network->interfaces.count + number];
-
-	return second->connected && !memcmp(&second->peer, &batch->to, sizeof(batch->to)) ?
-		       second :
-		       &network->sockets[number];
 }
 
 /*
@@ -182,11 +100,9 @@ static struct socket *batch_socket(struct network *network, const struct net_bat
  */
 static bool network_shorten(struct network *network, const struct net_batch *batch)
 {
-	struct interface *interface = &network->interfaces.list[batch_interface(batch)];
 	size_t most;
 
 	assert_locked(&network->lock, true);
-	interface->mtu = interface_mtu(interface);
 	/*
 	 * A lost probe is an answered probe. A packet of the least length should fit every path,
 	 * and is lost, too.
@@ -194,7 +110,7 @@ static bool network_shorten(struct network *network, const struct net_batch *bat
 	if (batch->probe || batch->segment <= NET_PACKET_LEAST)
 		return false;
 	/* The route to the peer may use another interface, of unknown MTU. */
-	most = socket_packet_most(interface);
+	most = sockets_packet_most(network->sockets, &batch->to);
 	if (most > batch->segment - 8)
 		most = batch->segment - 8;
 	net_unsent(network->core, batch, false);
@@ -202,44 +118,29 @@ static bool network_shorten(struct network *network, const struct net_batch *bat
 	return true;
 }
 
-/*
- * Send count batches, in runs of batches for a socket. Return the number of batches taken back by
- * the core.
- */
+/* Send count batches. Return the number of batches taken back by the core. */
 static unsigned network_send_batches(struct network *network, unsigned count, bool *full)
 {
-	struct net_batch *run[SEND_BATCHES], *batch;
+	struct net_batch *batches = network->batches;
 	enum socket_sent stopped;
-	unsigned at = 0, returned = 0, length, sent;
+	unsigned at = 0, returned = 0;
 
 	assert_locked(&network->lock, true);
 	assert_that(count <= SEND_BATCHES);
-	while (at < count) {
-		struct socket *socket = batch_socket(network, &network->batches[at]);
-
-		for (length = 0; at + length < count; length++) {
-			if (batch_socket(network, &network->batches[at + length]) != socket)
-				break;
-			run[length] = &network->batches[at + length];
-		}
-		if (*full) {
-			net_unsent(network->core, &network->batches[at++], false);
-			returned++;
-			continue;
-		}
-		sent = socket_send(socket, run, length, &stopped);
-		at += sent;
-		if (sent == length)
-			continue;
-		batch = &network->batches[at++];
+	while (!*full) {
+		at += sockets_send(network->sockets, &batches[at], count - at, &stopped);
+		if (at == count)
+			return returned;
 		if (stopped == SOCKET_TOO_LONG) {
-			returned += network_shorten(network, batch);
+			returned += network_shorten(network, &batches[at++]);
 			continue;
 		}
 		*full = stopped == SOCKET_FULL;
-		net_unsent(network->core, batch, stopped == SOCKET_FAULT);
+		net_unsent(network->core, &batches[at++], stopped == SOCKET_FAULT);
 		returned++;
 	}
+	for (; at < count; at++, returned++)
+		net_unsent(network->core, &batches[at], false);
 	return returned;
 }
 
@@ -282,7 +183,6 @@ void network_add_counts(struct network *network)
 	const struct net_statistics *statistics = net_statistics(network->core);
 	struct statistics *to = &network->context->statistics;
 	struct net_statistics *before = &network->counted;
-	uint64_t dropped = 0;
 	unsigned i;
 
 	assert_locked(&network->lock, true);
@@ -296,10 +196,8 @@ void network_add_counts(struct network *network)
 		statistic_add_growth(to, PF_STAT_NET_MALFORMED + i, statistics->drops[i],
 				     before->drops[i]);
 	*before = *statistics;
-	for (i = 0; i < network_sockets(network); i++)
-		dropped += network->sockets[i].dropped;
-	statistic_add_growth(to, PF_STAT_NET_DROPPED, dropped, network->dropped);
-	network->dropped = dropped;
+	statistic_add_growth(to, PF_STAT_NET_DROPPED, network->sockets->dropped, network->dropped);
+	network->dropped = network->sockets->dropped;
 }
 
 void network_count(struct network *network)
@@ -354,24 +252,20 @@ static bool network_put_off(struct network *network, uint64_t told)
 
 unsigned network_drive(struct network *network, unsigned rounds)
 {
-	unsigned total = 0, received, resolved, i;
+	unsigned total = 0, received, resolved;
 	uint64_t told = network->processes.told;
 
 	assert_locked(&network->lock, true);
 	assert_driving(network);
 	assert_that(rounds);
 	assert_that(network->calling == network->memory.progress);
-	network->receiver->late = !network->calling || network->rare;
+	sockets_look(network->sockets, network->looks, !network->calling || network->rare);
 	network->late = 0;
 	if (atomic_load_explicit(&network->behind, memory_order_relaxed))
 		total += network_advance(network);
 	do {
-		received = 0;
 		resolved = net_memory_tell(&network->memory, network->core);
-		for (i = 0; i < network_sockets(network); i++) {
-			if (socket_is_due(network, &network->sockets[i]))
-				received += network_receive(network, &network->sockets[i]);
-		}
+		received = network_receive(network);
 		total += received + resolved;
 		if (network_put_off(network, told))
 			break;

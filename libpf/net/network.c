@@ -2,10 +2,8 @@
 /* Which thread drives: see network.h. */
 #include "network.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <stddef.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -99,26 +97,6 @@ static void timer_set(int timer, uint64_t time)
 	(void)timerfd_settime(timer, TFD_TIMER_ABSTIME, &end, NULL);
 }
 
-/*
- * Add the sockets to "readable", or remove the sockets. Return false without memory for epoll. An
- * unwatched socket is removed, because a packet to a socket in an epoll set takes 0.4 us longer.
- */
-static bool network_listen(struct network *network, bool watched)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	bool done = true;
-	unsigned i;
-
-	assert_locked(&network->attending, true);
-	for (i = 0; i < network_sockets(network); i++) {
-		if (network->sockets[i].fd >= 0 &&
-		    epoll_ctl(network->readable, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
-			      network->sockets[i].fd, &event))
-			done = false;
-	}
-	return done;
-}
-
 bool network_attend(struct network *network)
 {
 	uint64_t time = network_now();
@@ -127,8 +105,8 @@ bool network_attend(struct network *network)
 	assert_service(&network->context->service);
 	pthread_mutex_lock(&network->attending);
 	attended = atomic_load_explicit(&network->attended, memory_order_relaxed);
-	if (!attended && !network_listen(network, true)) {
-		(void)network_listen(network, false);
+	if (!attended && !sockets_watch(network->sockets, true)) {
+		(void)sockets_watch(network->sockets, false);
 		timer_set(network->grace_timer,
 			  grace_begin(&network->grace, time, NETWORK_RETRY, true));
 	} else {
@@ -268,7 +246,7 @@ static void network_take_back(struct network *network)
 	pthread_mutex_lock(&network->attending);
 	if (atomic_load_explicit(&network->attended, memory_order_relaxed)) {
 		atomic_store_explicit(&network->attended, false, memory_order_seq_cst);
-		(void)network_listen(network, false);
+		(void)sockets_watch(network->sockets, false);
 	}
 	grace_note(&network->grace, time, thread_id(), network_processor_time());
 	timer_set(network->grace_timer, grace_return(&network->grace, time));
@@ -417,7 +395,6 @@ static void network_tell_progress(struct network *network)
 bool network_serve(struct network *network, bool tell, uint64_t *again)
 {
 	bool blocked;
-	unsigned i;
 
 	assert_service(&network->context->service);
 	if (!driving_start(network)) {
@@ -437,12 +414,8 @@ bool network_serve(struct network *network, bool tell, uint64_t *again)
 	}
 	blocked = net_blocked(network->core);
 	/* A socket that woke the service thread without a packet has an error to report. */
-	if (!network_drive(network, ROUNDS_SERVE)) {
-		for (i = 0; i < network_sockets(network); i++) {
-			if (network->sockets[i].bound)
-				network_take_complaints(network, &network->sockets[i]);
-		}
-	}
+	if (!network_drive(network, ROUNDS_SERVE))
+		network_take_reports(network, true);
 	if (blocked && !net_blocked(network->core))
 		network->grace.needed = true;
 	/*
@@ -521,16 +494,10 @@ void network_post(struct network *network, bool message, size_t length)
 
 static void network_wait_readable(const struct network *network, uint64_t until, uint64_t most)
 {
-	struct pollfd sockets[SOCKETS_MOST];
-	struct timespec time = { 0 };
-	uint64_t left, start = network_now();
-	unsigned i;
+	uint64_t start = network_now(), left = until > start ? until - start : 0;
+	const struct timespec time = { .tv_nsec = (long)(left < most ? left : most) };
 
-	left = until > start ? until - start : 0;
-	time.tv_nsec = (long)(left < most ? left : most);
-	for (i = 0; i < network_sockets(network); i++)
-		sockets[i] = (struct pollfd){ .fd = network->sockets[i].fd, .events = POLLIN };
-	(void)ppoll(sockets, network_sockets(network), &time, NULL);
+	sockets_wait(network->sockets, &time);
 }
 
 bool network_wait(struct network *network, struct network_waiter *waiter)

@@ -28,20 +28,15 @@
 #include "memory.h"
 #include "protocol/net.h"
 #include "offload.h"
-#include "socket.h"
-
-#define SOCKETS_MOST (2 * INTERFACES_MOST)
+#include "sockets.h"
 
 struct network_watch;
 
 struct network {
 	pf_context *context;
 	struct net_core *core;
-	struct interfaces interfaces;
-	/* A first socket for each interface, then a second socket for each. */
-	struct socket sockets[SOCKETS_MOST];
-	char no_ports[128]; /* reason for count 0 */
-	struct receiver *receiver;
+	struct sockets *sockets;
+	char why[128];             /* reason for having no sockets */
 	struct net_batch *batches; /* array of SEND_BATCHES */
 	uint8_t *rooms;            /* room for packets of each batch; NULL with PF_AUTH_HEADER */
 
@@ -50,7 +45,6 @@ struct network {
 	_Atomic bool posted;         /* something to send since the driver looked */
 	bool calling;                /* progress drives: callbacks are permitted */
 	_Atomic int caller;          /* thread inside a callback, as gettid; 0: none */
-	const struct socket *heard;  /* socket of the last packets; the driver's own */
 	bool held;                   /* the sockets refused some of the packets */
 	struct coalesce coalesce;    /* posts waiting for the next poll */
 	_Atomic bool behind;         /* packets came, and the answer was put off */
@@ -73,12 +67,11 @@ struct network {
 	_Atomic uint64_t woke; /* time of the last end of a sleep of progress, ns; 0: never */
 
 	/*
-	 * Lock of attended, of the contents of "readable" and of the grace period. A thread holds
-	 * the lock for a moment, with or without "lock".
+	 * Lock of attended, of the watch on the sockets and of the grace period. A thread holds the
+	 * lock for a moment, with or without "lock".
 	 */
 	pthread_mutex_t attending;
 	_Atomic bool attended; /* the service thread serves the network: write "wake" for news */
-	int readable;          /* epoll descriptor: holds the sockets while attended */
 	/* Progress does not look at the sockets: the service thread has to attend. */
 	_Atomic bool sleeps;
 	_Atomic bool awaited; /* the service thread attends, and waits for the driver to stop */
@@ -115,11 +108,6 @@ void network_close(struct network *network);
 /* A thread drives, hence this thread if it holds the lock outside callbacks. */
 #define assert_driving(network)                                                                    \
 	assert_that(atomic_load_explicit(&(network)->driving, memory_order_relaxed))
-
-static inline unsigned network_sockets(const struct network *network)
-{
-	return 2 * network->interfaces.count;
-}
 
 /* Slow part of network_poll: there are processes to hear from. */
 int network_poll_sockets(struct network *network);
@@ -159,7 +147,7 @@ bool network_serve(struct network *network, bool tell, uint64_t *again);
 void network_post(struct network *network, bool message, size_t length);
 
 /*
- * Service thread: attend from now on. "readable" tells of packets. Return whether the service
+ * Service thread: attend from now on. The descriptor of the sockets tells of packets. Return whether the service
  * thread did not attend before. Without memory for epoll a grace period begins instead.
  */
 bool network_attend(struct network *network);
@@ -210,8 +198,11 @@ static inline uint64_t network_now(void)
 unsigned network_drive(struct network *network, unsigned rounds);
 /* Send what may go now. Return the number of packets. */
 unsigned network_transmit(struct network *network, uint64_t time);
-/* Tell the core of all that the system reports of packets sent by a socket. */
-void network_take_complaints(struct network *network, struct socket *socket);
+/*
+ * Tell the core of all that the system reports of packets sent. woken: the sockets woke the service
+ * thread, and there was no packet.
+ */
+void network_take_reports(struct network *network, bool woken);
 /* Add the counts of the core and of the sockets to the statistics of the context. */
 void network_add_counts(struct network *network);
 /* network.c: a page was resolved. Wake the service thread if it attends. */

@@ -2,10 +2,8 @@
 /* Opening and closing a network. */
 #include <errno.h>
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -33,91 +31,15 @@ static bool network_accept(void *user, struct net_association *association,
 static size_t network_packet_most(void *user, const struct net_endpoint *to)
 {
 	struct network *network = user;
-	struct endpoint endpoint;
 
 	assert_locked(&network->lock, true);
-	memcpy(&endpoint, to, sizeof(endpoint));
-	return endpoint.socket < network->interfaces.count ?
-		       socket_packet_most(&network->interfaces.list[endpoint.socket]) :
-		       NET_PACKET_LEAST;
+	return sockets_packet_most(network->sockets, to);
 }
 
 static void network_random(void *user, void *bytes, size_t length)
 {
 	(void)user;
 	randombytes_buf(bytes, length);
-}
-
-static void network_publish(struct network *network, struct address *address)
-{
-	unsigned i;
-
-	for (i = 0; i < network->interfaces.count; i++) {
-		const struct interface *interface = &network->interfaces.list[i];
-		struct address_endpoint *endpoint = &address->endpoints[i];
-		bool version6 = interface->address.any.sa_family == AF_INET6;
-
-		endpoint->family = version6 ? 6 : 4;
-		endpoint->prefix = (uint8_t)interface->prefix;
-		endpoint->port = network->sockets[i].port;
-		if (version6)
-			memcpy(endpoint->address, &interface->address.in6.sin6_addr, 16);
-		else
-			memcpy(endpoint->address, &interface->address.in.sin_addr, 4);
-	}
-	address->endpoints_count = (uint8_t)network->interfaces.count;
-}
-
-/* Open the sockets. Return the reason for having no socket, valid only if network->interfaces.count is 0. */
-static const char *network_open_sockets(struct network *network, const struct interface *found,
-					unsigned count)
-{
-	const pf_options *options = &network->context->options;
-	struct socket_ports ports = { .least = (unsigned)options->port_min,
-				      .most = (unsigned)options->port_max };
-	bool taken = false;
-	unsigned i;
-	int status;
-
-	assert_progress(network->context);
-	/*
-	 * A random first port: the last packets to an ended process should not reach the next
-	 * process.
-	 */
-	if (ports.least)
-		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
-	/* An address that cannot be bound is about to go away: skip the interface. */
-	for (i = 0; i < count; i++) {
-		status = socket_open(&network->sockets[network->interfaces.count],
-				     (uint8_t)network->interfaces.count, &found[i], ports,
-				     (uint32_t)options->socket_buffer);
-		taken |= status == PF_ERR_AGAIN;
-		if (status == PF_OK)
-			network->interfaces.list[network->interfaces.count++] = found[i];
-	}
-	for (i = 0; i < network->interfaces.count; i++)
-		socket_open_second(&network->sockets[network->interfaces.count + i],
-				   &network->sockets[i], (uint32_t)options->socket_buffer);
-	if (!taken)
-		return "shared memory does not reach it, and no UDP socket could be opened here";
-	snprintf(network->no_ports, sizeof(network->no_ports),
-		 "all UDP ports from %u to %u (port_min, port_max) are taken here; each process "
-		 "of a host needs one",
-		 ports.least, ports.most);
-	return network->no_ports;
-}
-
-/* Return the least credit of all sockets, bytes. wire_charge counts half of the kernel's charge. */
-static uint32_t network_credit(const struct network *network)
-{
-	uint32_t least = UINT32_MAX;
-	unsigned i;
-
-	for (i = 0; i < network->interfaces.count; i++) {
-		if (network->sockets[i].receive_buffer / 2 < least)
-			least = network->sockets[i].receive_buffer / 2;
-	}
-	return least;
 }
 
 static int network_create_core(struct network *network)
@@ -142,7 +64,7 @@ static int network_create_core(struct network *network)
 		net.block_size = (uint32_t)options->block_size;
 	net.backup_ring = (uint32_t)(options->backup_ring < UINT32_MAX ? options->backup_ring :
 									 UINT32_MAX);
-	net.receive_buffer = network_credit(network);
+	net.receive_buffer = network->sockets->credit;
 	net.peer_timeout = options->peer_timeout * SECOND;
 	net.contact_timeout = options->contact_timeout * SECOND;
 	network->core = net_create(&net, &memory, &callbacks);
@@ -170,16 +92,12 @@ static int network_create_batches(struct network *network)
 
 static void network_destroy(struct network *network)
 {
-	unsigned i;
-
 	assert_progress(network->context);
 	if (network->core)
 		net_destroy(network->core);
 	net_processes_destroy(&network->processes);
 	offloads_destroy(&network->offloads);
-	for (i = 0; i < network_sockets(network); i++)
-		socket_close(&network->sockets[i]);
-	receiver_destroy(network->receiver);
+	sockets_close(network->sockets);
 	free(network->batches);
 	free(network->rooms);
 	if (network->wake >= 0)
@@ -188,8 +106,6 @@ static void network_destroy(struct network *network)
 		close(network->timer);
 	if (network->grace_timer >= 0)
 		close(network->grace_timer);
-	if (network->readable >= 0)
-		close(network->readable);
 	net_memory_close(&network->memory);
 	pthread_mutex_destroy(&network->attending);
 	pthread_mutex_destroy(&network->lock);
@@ -197,45 +113,35 @@ static void network_destroy(struct network *network)
 
 int network_open(struct network *network, pf_context *context, const char **why)
 {
-	struct interface found[INTERFACES_MOST];
 	const pf_options *options = &context->options;
-	const char *why_none;
-	unsigned count;
-	int status = PF_OK, error = 0;
+	const struct sockets_setup setup = { .options = options,
+					     .here = &context->address.location,
+					     .gather = net_memory_gather,
+					     .user = &network->memory };
+	int status, error = 0;
 
 	*why = "shared memory does not reach it, and the option network is off";
 	if (options->network == PF_NETWORK_OFF)
 		return PF_ERR_UNREACHABLE;
-	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
-				&context->address.location, why);
-	if (!count)
-		return PF_ERR_UNREACHABLE;
+	*why = network->why;
+	status = sockets_open(&network->sockets, &setup, network->why, sizeof(network->why));
+	if (status != PF_OK)
+		return status;
 	network->context = context;
 	pthread_mutex_init(&network->lock, NULL);
 	pthread_mutex_init(&network->attending, NULL);
 	offloads_init(&network->offloads, &context->device, &context->statistics);
 	net_memory_open(&network->memory, context, network_wake_driver);
+	network->processes = (struct net_processes){ .context = context,
+						     .lock = &network->lock,
+						     .interfaces = &network->sockets->interfaces };
 	network->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	network->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	network->grace_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	network->readable = epoll_create1(EPOLL_CLOEXEC);
-	if (network->wake < 0 || network->timer < 0 || network->grace_timer < 0 ||
-	    network->readable < 0) {
+	if (network->wake < 0 || network->timer < 0 || network->grace_timer < 0) {
 		status = PF_ERR_SYSTEM;
 		error = errno;
 	}
-	why_none = network_open_sockets(network, found, count);
-	network->processes = (struct net_processes){ .context = context,
-						     .lock = &network->lock,
-						     .interfaces = &network->interfaces };
-	if (status == PF_OK && !network->interfaces.count) {
-		*why = why_none;
-		network_destroy(network);
-		return PF_ERR_UNREACHABLE;
-	}
-	network->receiver = receiver_create(net_memory_gather, &network->memory);
-	if (status == PF_OK && !network->receiver)
-		status = PF_ERR_MEMORY;
 	if (status == PF_OK)
 		status = network_create_batches(network);
 	if (status == PF_OK)
@@ -246,7 +152,7 @@ int network_open(struct network *network, pf_context *context, const char **why)
 		return status;
 	}
 	context->address.auth = (uint8_t)options->auth;
-	network_publish(network, &context->address);
+	sockets_publish(network->sockets, &context->address);
 	return PF_OK;
 }
 

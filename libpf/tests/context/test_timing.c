@@ -132,9 +132,9 @@ static void test_error(void **state)
 {
 	static const uint8_t bytes[65520];
 	struct pair *pair = start(state, NULL, NULL);
-	struct socket *socket = &network_of(pair)->sockets[0];
+	struct socket *socket = &network_of(pair)->sockets->list[0];
 	struct pollfd error = { .fd = socket->fd };
-	union interface_address to = network_of(pair)->interfaces.list[0].address;
+	union interface_address to = network_of(pair)->sockets->interfaces.list[0].address;
 
 	pair_connect(pair);
 	await_attended(pair);

@@ -55,10 +55,10 @@ static inline uint32_t dropped(struct pair *me)
 	socklen_t size;
 	unsigned i;
 
-	for (i = 0; i < network_sockets(network); i++) {
+	for (i = 0; i < 2 * network->sockets->interfaces.count; i++) {
 		size = sizeof(values);
-		pair_check(me, !getsockopt(network->sockets[i].fd, SOL_SOCKET, SO_MEMINFO, values,
-					   &size));
+		pair_check(me, !getsockopt(network->sockets->list[i].fd, SOL_SOCKET, SO_MEMINFO,
+					   values, &size));
 		total += values[SK_MEMINFO_DROPS];
 	}
 	return total;

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sockets.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+/* Receive calls for a socket before the next socket, and sending, get a turn. */
+#define RECEIVES_MOST 8
+/* A socket without a packet for LOOKS_UNHEARD looks is read in 1 look of LOOKS_ELSEWHERE. */
+#define LOOKS_UNHEARD 4096
+#define LOOKS_ELSEWHERE 16
+/*
+ * Receive calls in a row with packets of a single peer, after which a socket is connected to the
+ * peer.
+ */
+#define RECEIVES_ALONE 256
+
+static unsigned sockets_count(const struct sockets *sockets)
+{
+	return 2 * sockets->interfaces.count;
+}
+
+/* ---- opening and closing ---- */
+
+/* Open the sockets. Return whether an interface was skipped because all ports are taken. */
+static bool sockets_open_all(struct sockets *sockets, const struct interface *found, unsigned count,
+			     struct socket_ports ports, uint32_t buffer)
+{
+	struct interfaces *interfaces = &sockets->interfaces;
+	bool taken = false;
+	unsigned i;
+	int status;
+
+	/* An address that cannot be bound is about to go away: skip the interface. */
+	for (i = 0; i < count; i++) {
+		status = socket_open(&sockets->list[interfaces->count], (uint8_t)interfaces->count,
+				     &found[i], ports, buffer);
+		taken |= status == PF_ERR_AGAIN;
+		if (status == PF_OK)
+			interfaces->list[interfaces->count++] = found[i];
+	}
+	for (i = 0; i < interfaces->count; i++)
+		socket_open_second(&sockets->list[interfaces->count + i], &sockets->list[i],
+				   buffer);
+	return taken;
+}
+
+/* Return the least credit of all sockets, bytes. wire_charge counts half of the kernel's charge. */
+static uint32_t sockets_credit(const struct sockets *sockets)
+{
+	uint32_t least = UINT32_MAX;
+	unsigned i;
+
+	for (i = 0; i < sockets->interfaces.count; i++) {
+		if (sockets->list[i].receive_buffer / 2 < least)
+			least = sockets->list[i].receive_buffer / 2;
+	}
+	return least;
+}
+
+int sockets_open(struct sockets **result, const struct sockets_setup *setup, char *why, size_t size)
+{
+	const pf_options *options = setup->options;
+	struct socket_ports ports = { .least = (unsigned)options->port_min,
+				      .most = (unsigned)options->port_max };
+	struct interface found[INTERFACES_MOST];
+	struct sockets *sockets;
+	const char *none;
+	unsigned count;
+	int status, error;
+	bool taken;
+
+	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
+				setup->here, &none);
+	if (!count) {
+		snprintf(why, size, "%s", none);
+		return PF_ERR_UNREACHABLE;
+	}
+	sockets = calloc(1, sizeof(*sockets));
+	if (!sockets)
+		return PF_ERR_MEMORY;
+	/*
+	 * A random first port: the last packets to an ended process should not reach the next
+	 * process.
+	 */
+	if (ports.least)
+		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
+	sockets->descriptor = epoll_create1(EPOLL_CLOEXEC);
+	error = errno;
+	taken = sockets_open_all(sockets, found, count, ports, (uint32_t)options->socket_buffer);
+	sockets->credit = sockets_credit(sockets);
+	sockets->receiver = receiver_create(setup->gather, setup->user);
+	status = PF_OK;
+	if (sockets->descriptor < 0) {
+		status = PF_ERR_SYSTEM;
+	} else if (!sockets->interfaces.count) {
+		status = PF_ERR_UNREACHABLE;
+		if (taken)
+			snprintf(why, size,
+				 "all UDP ports from %u to %u (port_min, port_max) are taken here; "
+				 "each process of a host needs one",
+				 ports.least, ports.most);
+		else
+			snprintf(why, size,
+				 "shared memory does not reach it, and no UDP socket could be "
+				 "opened here");
+	} else if (!sockets->receiver) {
+		status = PF_ERR_MEMORY;
+	}
+	if (status != PF_OK) {
+		sockets_close(sockets);
+		errno = error;
+		return status;
+	}
+	*result = sockets;
+	return PF_OK;
+}
+
+void sockets_close(struct sockets *sockets)
+{
+	unsigned i;
+
+	for (i = 0; i < sockets_count(sockets); i++)
+		socket_close(&sockets->list[i]);
+	receiver_destroy(sockets->receiver);
+	if (sockets->descriptor >= 0)
+		close(sockets->descriptor);
+	free(sockets);
+}
+
+void sockets_publish(const struct sockets *sockets, struct address *address)
+{
+	unsigned i;
+
+	for (i = 0; i < sockets->interfaces.count; i++) {
+		const struct interface *interface = &sockets->interfaces.list[i];
+		struct address_endpoint *endpoint = &address->endpoints[i];
+		bool version6 = interface->address.any.sa_family == AF_INET6;
+
+		endpoint->family = version6 ? 6 : 4;
+		endpoint->prefix = (uint8_t)interface->prefix;
+		endpoint->port = sockets->list[i].port;
+		if (version6)
+			memcpy(endpoint->address, &interface->address.in6.sin6_addr, 16);
+		else
+			memcpy(endpoint->address, &interface->address.in.sin_addr, 4);
+	}
+	address->endpoints_count = (uint8_t)sockets->interfaces.count;
+}
+
+static uint8_t endpoint_interface(const struct net_endpoint *bytes)
+{
+	struct endpoint endpoint;
+
+	memcpy(&endpoint, bytes, sizeof(endpoint));
+	return endpoint.socket;
+}
+
+size_t sockets_packet_most(const struct sockets *sockets, const struct net_endpoint *to)
+{
+	uint8_t number = endpoint_interface(to);
+
+	return number < sockets->interfaces.count ?
+		       socket_packet_most(&sockets->interfaces.list[number]) :
+		       NET_PACKET_LEAST;
+}
+
+/* ---- receiving ---- */
+
+static bool socket_is_unheard(const struct sockets *sockets, const struct socket *socket)
+{
+	return sockets->look - socket->heard >= LOOKS_UNHEARD;
+}
+
+/*
+ * Is the socket to be read in the present look? Each read is a system call, and most jobs have more
+ * addresses than ways for packets.
+ */
+static bool socket_is_due(const struct sockets *sockets, const struct socket *socket)
+{
+	return socket->bound && (sockets->thorough || !socket_is_unheard(sockets, socket) ||
+				 sockets->heard == socket || sockets->look % LOOKS_ELSEWHERE == 0);
+}
+
+/*
+ * Count packets of a single peer, and connect a socket to a peer that alone sends for long. For a
+ * connected socket the kernel looks up no route, in either direction, and a short message takes a
+ * ninth less. Each interface has at most 1 connected socket, because each socket is polled. Only
+ * the first packet of a receive call is looked at.
+ */
+static void socket_note_sender(struct sockets *sockets, struct socket *socket,
+			       const struct net_endpoint *from)
+{
+	struct socket *second = &sockets->list[sockets->interfaces.count + socket->number];
+
+	if (memcmp(&socket->from, from, sizeof(*from))) {
+		socket->from = *from;
+		socket->from_count = 0;
+	}
+	if (socket == second || ++socket->from_count < RECEIVES_ALONE ||
+	    (second->connected && !socket_is_unheard(sockets, second)))
+		return;
+	socket->from_count = 0;
+	/* Poll the socket at each look from now on, and leave the socket to the peer. */
+	if (socket_connect(second, socket, from))
+		second->heard = sockets->look;
+}
+
+/* Give the next socket a turn. */
+static void sockets_next(struct sockets *sockets)
+{
+	const struct socket *socket = &sockets->list[sockets->at];
+
+	sockets->complaining |= socket->complaining;
+	sockets->calls = 0;
+	sockets->left--;
+	if (++sockets->at == sockets_count(sockets))
+		sockets->at = 0;
+}
+
+void sockets_look(struct sockets *sockets, uint64_t number, bool thorough)
+{
+	/* The driver may have left the last look before the last socket. */
+	if (sockets->calls)
+		sockets_next(sockets);
+	sockets->left = sockets_count(sockets);
+	sockets->look = number;
+	sockets->thorough = sockets->receiver->late = thorough;
+}
+
+int sockets_receive(struct sockets *sockets, const struct net_place *places, unsigned count,
+		    uint32_t header, struct net_packet **packets)
+{
+	struct receiver *receiver = sockets->receiver;
+	struct socket *socket;
+	uint32_t dropped;
+	int received;
+
+	*packets = receiver->packets;
+	for (; sockets->left; sockets_next(sockets)) {
+		socket = &sockets->list[sockets->at];
+		if (!socket_is_due(sockets, socket) || sockets->calls == RECEIVES_MOST)
+			continue;
+		dropped = socket->dropped;
+		received = socket_receive(socket, receiver, sockets->calls ? RECEIVE_MESSAGES : 1,
+					  places, count, header);
+		sockets->dropped += socket->dropped - dropped;
+		if (!received)
+			continue;
+		sockets->calls++;
+		if (received > 0) {
+			socket_note_sender(sockets, socket, receiver->packets[0].from);
+			socket->heard = sockets->look;
+			sockets->heard = socket;
+		}
+		return received;
+	}
+	sockets->left = sockets_count(sockets);
+	return 0;
+}
+
+/* ---- sending ---- */
+
+static struct socket *batch_socket(struct sockets *sockets, const struct net_batch *batch)
+{
+	uint8_t number = endpoint_interface(&batch->to);
+	struct socket *second = &sockets->list[sockets->interfaces.count + number];
+
+	return second->connected && !memcmp(&second->peer, &batch->to, sizeof(batch->to)) ?
+		       second :
+		       &sockets->list[number];
+}
+
+/* Send runs of batches for a socket. */
+unsigned sockets_send(struct sockets *sockets, struct net_batch *batches, unsigned count,
+		      enum socket_sent *stopped)
+{
+	struct net_batch *run[SEND_BATCHES];
+	struct interface *interface;
+	struct socket *socket;
+	unsigned at = 0, length, sent;
+
+	assert_that(count <= SEND_BATCHES);
+	while (at < count) {
+		socket = batch_socket(sockets, &batches[at]);
+		for (length = 0; at + length < count; length++) {
+			if (length && batch_socket(sockets, &batches[at + length]) != socket)
+				break;
+			run[length] = &batches[at + length];
+		}
+		sent = socket_send(socket, run, length, stopped);
+		at += sent;
+		if (sent == length)
+			continue;
+		if (*stopped == SOCKET_TOO_LONG) {
+			interface = &sockets->interfaces.list[socket->number];
+			interface->mtu = interface_mtu(interface);
+		}
+		break;
+	}
+	return at;
+}
+
+/* ---- reports, and waiting ---- */
+
+bool sockets_report(struct sockets *sockets, bool woken, struct socket_complaint *report)
+{
+	struct socket *socket;
+	unsigned i;
+
+	for (i = 0; woken && i < sockets_count(sockets); i++)
+		sockets->list[i].complaining = sockets->list[i].bound;
+	for (i = 0; i < sockets_count(sockets); i++) {
+		socket = &sockets->list[i];
+		if (socket->complaining && socket_complaint(socket, report))
+			return true;
+	}
+	sockets->complaining = false;
+	return false;
+}
+
+bool sockets_watch(struct sockets *sockets, bool watched)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	bool done = true;
+	unsigned i;
+
+	for (i = 0; i < sockets_count(sockets); i++) {
+		if (sockets->list[i].fd >= 0 &&
+		    epoll_ctl(sockets->descriptor, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+			      sockets->list[i].fd, &event))
+			done = false;
+	}
+	return done;
+}
+
+void sockets_wait(const struct sockets *sockets, const struct timespec *time)
+{
+	struct pollfd polled[SOCKETS_MOST];
+	unsigned i;
+
+	for (i = 0; i < sockets_count(sockets); i++)
+		polled[i] = (struct pollfd){ .fd = sockets->list[i].fd, .events = POLLIN };
+	(void)ppoll(polled, sockets_count(sockets), time, NULL);
+}
