@@ -71,6 +71,8 @@ struct carrier_operations {
 	 */
 	unsigned (*find)(const struct carrier *carrier, const struct address *address,
 			 bool same_host, struct net_endpoint paths[NET_PATHS_MOST]);
+	/* Do two paths from one end here lead to one host? */
+	bool (*same_host)(const struct net_endpoint *one, const struct net_endpoint *other);
 	/* Describe a path, for a user. Return the length of the text. */
 	size_t (*describe)(const struct carrier *carrier, const struct net_endpoint *to, char *text,
 			   size_t size);

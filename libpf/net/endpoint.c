@@ -178,6 +178,16 @@ unsigned endpoints_find(const struct interfaces *interfaces, const struct addres
 	return count;
 }
 
+bool endpoints_same_host(const struct net_endpoint *one, const struct net_endpoint *other)
+{
+	struct endpoint a, b;
+
+	memcpy(&a, one, sizeof(a));
+	memcpy(&b, other, sizeof(b));
+	a.port = b.port = 0;
+	return !memcmp(&a, &b, sizeof(a));
+}
+
 size_t endpoint_describe(const struct interfaces *interfaces, const struct net_endpoint *to,
 			 char *text, size_t size)
 {

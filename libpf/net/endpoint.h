@@ -36,6 +36,8 @@ socklen_t endpoint_address(const struct net_endpoint *endpoint, union interface_
  */
 unsigned endpoints_find(const struct interfaces *interfaces, const struct address *address,
 			bool same_host, struct net_endpoint paths[NET_PATHS_MOST]);
+/* Are both ends equal, except for the ports? Then both are on one host. */
+bool endpoints_same_host(const struct net_endpoint *one, const struct net_endpoint *other);
 /*
  * Describe a path, and return the length. Example: "10.77.0.2, UDP port 41234, over eth0 (from
  * 10.77.0.1)".

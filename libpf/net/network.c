@@ -22,11 +22,6 @@
  */
 #define LOOK_SHARE 64
 #define LOOK_BETWEEN_MOST 2000
-/*
- * Times in a row for the core to take back all packets of a round, before sending stops for a
- * moment.
- */
-#define RETURNS_MOST 64
 #define SECOND 1000000000ull
 #define MILLISECOND 1000000ull
 /*
@@ -99,14 +94,15 @@ static void timer_set(int timer, uint64_t time)
 
 bool network_attend(struct network *network)
 {
+	struct carrier *carrier = network->traffic.carrier;
 	uint64_t time = network_now();
 	bool attended;
 
 	assert_service(&network->context->service);
 	pthread_mutex_lock(&network->attending);
 	attended = atomic_load_explicit(&network->attended, memory_order_relaxed);
-	if (!attended && !sockets_watch(network->sockets, true)) {
-		(void)sockets_watch(network->sockets, false);
+	if (!attended && !carrier->operations->watch(carrier, true)) {
+		(void)carrier->operations->watch(carrier, false);
 		timer_set(network->grace_timer,
 			  grace_begin(&network->grace, time, NETWORK_RETRY, true));
 	} else {
@@ -153,7 +149,7 @@ static uint64_t network_deadline(const struct network *network)
 	uint64_t due = net_exact_deadline(network->core), retry;
 
 	assert_locked(&network->lock, true);
-	if (!network->held)
+	if (!network->traffic.held)
 		return due;
 	retry = network_now() + NETWORK_RETRY;
 	return retry < due ? retry : due;
@@ -218,7 +214,8 @@ static uint64_t network_processor_time(void)
  */
 static void network_give_grace(struct network *network)
 {
-	bool waits = network->held || net_blocked(network->core) || network->coalesce.waits ||
+	bool waits = network->traffic.held || net_blocked(network->core) ||
+		     network->coalesce.waits ||
 		     atomic_load_explicit(&network->posted, memory_order_relaxed);
 	uint64_t time;
 
@@ -239,6 +236,7 @@ static void network_give_grace(struct network *network)
  */
 static void network_take_back(struct network *network)
 {
+	struct carrier *carrier = network->traffic.carrier;
 	uint64_t time = network_now();
 
 	assert_progress(network->context);
@@ -246,7 +244,7 @@ static void network_take_back(struct network *network)
 	pthread_mutex_lock(&network->attending);
 	if (atomic_load_explicit(&network->attended, memory_order_relaxed)) {
 		atomic_store_explicit(&network->attended, false, memory_order_seq_cst);
-		(void)sockets_watch(network->sockets, false);
+		(void)carrier->operations->watch(carrier, false);
 	}
 	grace_note(&network->grace, time, thread_id(), network_processor_time());
 	timer_set(network->grace_timer, grace_return(&network->grace, time));
@@ -413,9 +411,9 @@ bool network_serve(struct network *network, bool tell, uint64_t *again)
 		return true;
 	}
 	blocked = net_blocked(network->core);
-	/* A socket that woke the service thread without a packet has an error to report. */
+	/* A carrier that woke the service thread without a packet may have a report. */
 	if (!network_drive(network, ROUNDS_SERVE))
-		network_take_reports(network, true);
+		traffic_take_reports(&network->traffic, network->core, true);
 	if (blocked && !net_blocked(network->core))
 		network->grace.needed = true;
 	/*
@@ -494,10 +492,11 @@ void network_post(struct network *network, bool message, size_t length)
 
 static void network_wait_readable(const struct network *network, uint64_t until, uint64_t most)
 {
+	const struct carrier *carrier = network->traffic.carrier;
 	uint64_t start = network_now(), left = until > start ? until - start : 0;
 	const struct timespec time = { .tv_nsec = (long)(left < most ? left : most) };
 
-	sockets_wait(network->sockets, &time);
+	carrier->operations->wait(carrier, &time);
 }
 
 bool network_wait(struct network *network, struct network_waiter *waiter)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The network of a context: the protocol core, the sockets, and the thread that drives them.
+ * The network of a context: the protocol core, the carrier of packets, and the thread that drives
+ * both.
  *
  * Driving means to receive, to send, and to keep the deadlines of the core. At any time at most 1
  * thread drives, with the flag "driving" set: the thread inside pf_progress; the service thread
@@ -28,24 +29,21 @@
 #include "memory.h"
 #include "protocol/net.h"
 #include "offload.h"
-#include "sockets.h"
+#include "traffic.h"
 
 struct network_watch;
 
 struct network {
 	pf_context *context;
 	struct net_core *core;
-	struct sockets *sockets;
-	char why[128];             /* reason for having no sockets */
-	struct net_batch *batches; /* array of SEND_BATCHES */
-	uint8_t *rooms;            /* room for packets of each batch; NULL with PF_AUTH_HEADER */
+	struct traffic traffic; /* of the carrier, which the network closes */
+	char why[CARRIER_WHY];  /* reason for having no carrier */
 
 	pthread_mutex_t lock;
 	_Atomic bool driving;
 	_Atomic bool posted;         /* something to send since the driver looked */
 	bool calling;                /* progress drives: callbacks are permitted */
 	_Atomic int caller;          /* thread inside a callback, as gettid; 0: none */
-	bool held;                   /* the sockets refused some of the packets */
 	struct coalesce coalesce;    /* posts waiting for the next poll */
 	_Atomic bool behind;         /* packets came, and the answer was put off */
 	_Atomic bool untold;         /* progress has events to tell to the application */
@@ -54,7 +52,7 @@ struct network {
 	struct net_memory memory;
 	struct offloads offloads;
 	struct net_statistics counted; /* counts of the core already added to the statistics */
-	uint64_t dropped;              /* datagrams dropped by the sockets, likewise */
+	uint64_t dropped;              /* packets dropped by the carrier, likewise */
 	/* Polls by progress with a look at the sockets; under the lock, as the next three. */
 	uint64_t looks;
 	bool rare;       /* LOOK_BETWEEN_MOST or more passed between the last two looks */
@@ -67,7 +65,7 @@ struct network {
 	_Atomic uint64_t woke; /* time of the last end of a sleep of progress, ns; 0: never */
 
 	/*
-	 * Lock of attended, of the watch on the sockets and of the grace period. A thread holds the
+	 * Lock of attended, of the watch on the carrier and of the grace period. A thread holds the
 	 * lock for a moment, with or without "lock".
 	 */
 	pthread_mutex_t attending;
@@ -147,8 +145,8 @@ bool network_serve(struct network *network, bool tell, uint64_t *again);
 void network_post(struct network *network, bool message, size_t length);
 
 /*
- * Service thread: attend from now on. The descriptor of the sockets tells of packets. Return whether the service
- * thread did not attend before. Without memory for epoll a grace period begins instead.
+ * Service thread: attend from now on. The descriptor of the carrier tells of packets. Return whether
+ * the service thread did not attend before. Without memory for epoll a grace period begins instead.
  */
 bool network_attend(struct network *network);
 /* Return the time of the last poll or post of the application, ns. */
@@ -198,12 +196,7 @@ static inline uint64_t network_now(void)
 unsigned network_drive(struct network *network, unsigned rounds);
 /* Send what may go now. Return the number of packets. */
 unsigned network_transmit(struct network *network, uint64_t time);
-/*
- * Tell the core of all that the system reports of packets sent. woken: the sockets woke the service
- * thread, and there was no packet.
- */
-void network_take_reports(struct network *network, bool woken);
-/* Add the counts of the core and of the sockets to the statistics of the context. */
+/* Add the counts of the core and of the carrier to the statistics of the context. */
 void network_add_counts(struct network *network);
 /* network.c: a page was resolved. Wake the service thread if it attends. */
 void network_wake_driver(struct net_memory *memory);

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "common/context.h"
 #include "network.h"
+#include "sockets.h"
 
 #define SECOND 1000000000ull
 /* Time for which a closing context waits for room in the sockets, to send each GOODBYE, ns. */
@@ -31,9 +32,10 @@ static bool network_accept(void *user, struct net_association *association,
 static size_t network_packet_most(void *user, const struct net_endpoint *to)
 {
 	struct network *network = user;
+	const struct carrier *carrier = network->traffic.carrier;
 
 	assert_locked(&network->lock, true);
-	return sockets_packet_most(network->sockets, to);
+	return carrier->operations->packet_most(carrier, to);
 }
 
 static void network_random(void *user, void *bytes, size_t length)
@@ -64,7 +66,7 @@ static int network_create_core(struct network *network)
 		net.block_size = (uint32_t)options->block_size;
 	net.backup_ring = (uint32_t)(options->backup_ring < UINT32_MAX ? options->backup_ring :
 									 UINT32_MAX);
-	net.receive_buffer = network->sockets->credit;
+	net.receive_buffer = network->traffic.carrier->credit;
 	net.peer_timeout = options->peer_timeout * SECOND;
 	net.contact_timeout = options->contact_timeout * SECOND;
 	network->core = net_create(&net, &memory, &callbacks);
@@ -72,34 +74,23 @@ static int network_create_core(struct network *network)
 	return network->core ? PF_OK : PF_ERR_MEMORY;
 }
 
-static int network_create_batches(struct network *network)
+static uint64_t network_read_clock(void *user)
 {
-	const size_t room = NET_BATCH_BYTES + 2048;
-	unsigned i;
-
-	network->batches = calloc(SEND_BATCHES, sizeof(*network->batches));
-	if (!network->batches)
-		return PF_ERR_MEMORY;
-	if (network->context->options.auth == PF_AUTH_HEADER)
-		return PF_OK;
-	network->rooms = malloc(SEND_BATCHES * room);
-	if (!network->rooms)
-		return PF_ERR_MEMORY;
-	for (i = 0; i < SEND_BATCHES; i++)
-		network->batches[i].room = network->rooms + i * room;
-	return PF_OK;
+	(void)user;
+	return network_now();
 }
 
 static void network_destroy(struct network *network)
 {
+	struct carrier *carrier = network->traffic.carrier;
+
 	assert_progress(network->context);
 	if (network->core)
 		net_destroy(network->core);
 	net_processes_destroy(&network->processes);
 	offloads_destroy(&network->offloads);
-	sockets_close(network->sockets);
-	free(network->batches);
-	free(network->rooms);
+	carrier->operations->close(carrier);
+	traffic_destroy(&network->traffic);
 	if (network->wake >= 0)
 		close(network->wake);
 	if (network->timer >= 0)
@@ -114,19 +105,25 @@ static void network_destroy(struct network *network)
 int network_open(struct network *network, pf_context *context, const char **why)
 {
 	const pf_options *options = &context->options;
-	const struct sockets_setup setup = { .options = options,
+	const struct carrier_setup setup = { .options = options,
 					     .here = &context->address.location,
 					     .gather = net_memory_gather,
 					     .user = &network->memory };
+	struct carrier *carrier;
 	int status, error = 0;
 
+	assert_progress(context);
 	*why = "shared memory does not reach it, and the option network is off";
 	if (options->network == PF_NETWORK_OFF)
 		return PF_ERR_UNREACHABLE;
 	*why = network->why;
-	status = sockets_open(&network->sockets, &setup, network->why, sizeof(network->why));
+	status = sockets_open(&carrier, &setup, network->why);
 	if (status != PF_OK)
 		return status;
+	network->traffic = (struct traffic){ .carrier = carrier,
+					     .lock = &network->lock,
+					     .now = network_read_clock };
+	status = traffic_create(&network->traffic, (enum net_auth)options->auth);
 	network->context = context;
 	pthread_mutex_init(&network->lock, NULL);
 	pthread_mutex_init(&network->attending, NULL);
@@ -134,7 +131,7 @@ int network_open(struct network *network, pf_context *context, const char **why)
 	net_memory_open(&network->memory, context, network_wake_driver);
 	network->processes = (struct net_processes){ .context = context,
 						     .lock = &network->lock,
-						     .interfaces = &network->sockets->interfaces };
+						     .carrier = carrier };
 	network->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	network->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	network->grace_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -143,8 +140,6 @@ int network_open(struct network *network, pf_context *context, const char **why)
 		error = errno;
 	}
 	if (status == PF_OK)
-		status = network_create_batches(network);
-	if (status == PF_OK)
 		status = network_create_core(network);
 	if (status != PF_OK) {
 		network_destroy(network);
@@ -152,7 +147,7 @@ int network_open(struct network *network, pf_context *context, const char **why)
 		return status;
 	}
 	context->address.auth = (uint8_t)options->auth;
-	sockets_publish(network->sockets, &context->address);
+	carrier->operations->publish(carrier, &context->address);
 	return PF_OK;
 }
 
@@ -164,7 +159,7 @@ static void network_say_goodbye(struct network *network)
 	assert_locked(&network->lock, true);
 	net_close_all(network->core);
 	network_transmit(network, network_now());
-	while (network->held && network_now() < end) {
+	while (network->traffic.held && network_now() < end) {
 		nanosleep(&pause, NULL);
 		network_transmit(network, network_now());
 	}

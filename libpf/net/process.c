@@ -25,8 +25,11 @@ static const char path_engine[] =
 unsigned net_process_paths(const struct net_processes *processes, const struct address *address,
 			   struct net_endpoint paths[NET_PATHS_MOST])
 {
-	return endpoints_find(processes->interfaces, address,
-			      !address_unreachable(&processes->context->address, address), paths);
+	const struct carrier *carrier = processes->carrier;
+
+	return carrier->operations->find(
+		carrier, address, !address_unreachable(&processes->context->address, address),
+		paths);
 }
 
 const char *net_process_unreachable(const struct net_processes *processes,
@@ -123,6 +126,15 @@ void net_process_bind(struct net_process *process, pf_peer *peer)
 
 /* ---- descriptions ---- */
 
+static size_t net_process_describe_path(const struct net_processes *processes,
+					const struct net_endpoint *to, char *text, size_t size)
+{
+	const struct carrier *carrier = processes->carrier;
+
+	assert_locked(processes->lock, true);
+	return carrier->operations->describe(carrier, to, text, size);
+}
+
 #define DESCRIPTION 768 /* bytes for all paths of a peer */
 
 /* Result: "WHY from PATH and PATH". */
@@ -141,29 +153,25 @@ static void net_process_describe(const struct net_processes *processes,
 			continue;
 		used += (size_t)snprintf(text + used, DESCRIPTION - used, "%s", word);
 		if (used < DESCRIPTION)
-			used += endpoint_describe(processes->interfaces, &to, text + used,
-						  DESCRIPTION - used);
+			used += net_process_describe_path(processes, &to, text + used,
+							  DESCRIPTION - used);
 		word = " and ";
 	}
 }
 
-/*
- * Are the first common paths of both equal, except for the remote ports? Then both are on one host.
- */
-static bool net_process_shares_host(const struct net_process *a, const struct net_process *b)
+/* Do the first common paths of both lead to one host? */
+static bool net_process_shares_host(const struct net_processes *processes,
+				    const struct net_process *a, const struct net_process *b)
 {
 	struct net_endpoint one, other;
-	struct endpoint x, y;
 	unsigned i;
 
+	assert_locked(processes->lock, true);
 	for (i = 0; i < NET_PATHS_MOST; i++) {
 		if (!net_path_endpoint(a->association, i, &one) ||
 		    !net_path_endpoint(b->association, i, &other))
 			continue;
-		memcpy(&x, &one, sizeof(x));
-		memcpy(&y, &other, sizeof(y));
-		x.port = y.port = 0;
-		return !memcmp(&x, &y, sizeof(x));
+		return processes->carrier->operations->same_host(&one, &other);
 	}
 	return false;
 }
@@ -176,7 +184,7 @@ const struct net_process *net_process_silent_neighbour(const struct net_processe
 	assert_locked(processes->lock, true);
 	for (other = processes->list; other; other = other->next) {
 		if (other != process && net_is_silent(other->association) &&
-		    net_process_shares_host(other, process))
+		    net_process_shares_host(processes, other, process))
 			return other;
 	}
 	return NULL;
@@ -326,7 +334,7 @@ static bool net_process_host_is_known(const struct net_processes *processes,
 	assert_locked(processes->lock, true);
 	for (other = processes->list; other; other = other->next) {
 		if ((other->warned || other->contacting) && net_is_silent(other->association) &&
-		    (other == process || net_process_shares_host(other, process)))
+		    (other == process || net_process_shares_host(processes, other, process)))
 			return true;
 	}
 	return false;
@@ -397,8 +405,8 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
 					 "the last one (%s) from ", drops[why].name);
 		if (used < sizeof(text))
-			endpoint_describe(processes->interfaces, &from, text + used,
-					  sizeof(text) - used);
+			net_process_describe_path(processes, &from, text + used,
+						  sizeof(text) - used);
 	}
 	net_processes_unlock(processes);
 	context->warning(context, NULL, text, context->warning_arg);

@@ -12,7 +12,7 @@
 #include "base/address.h"
 #include "common/context.h"
 #include "common/peer.h"
-#include "endpoint.h"
+#include "carrier.h"
 #include "protocol/net.h"
 
 /* Record of a process with an association; lives until the network closes. */
@@ -48,7 +48,7 @@ static inline struct net_peer *net_peer(const pf_peer *peer)
 struct net_processes {
 	pf_context *context;
 	pthread_mutex_t *lock; /* network.lock */
-	const struct interfaces *interfaces;
+	const struct carrier *carrier;
 	struct net_process *list;
 	struct net_process *met; /* tail of the list, from the first process seen by progress */
 	_Atomic bool active;     /* the list is not empty */

@@ -328,22 +328,22 @@ static void socket_note_lost(struct socket *socket, const struct net_batch *batc
 	socket->filtered_to = batch->to;
 }
 
-static enum socket_sent error_classify(int error, bool segmented)
+static enum carrier_stop error_classify(int error, bool segmented)
 {
 	switch (error) {
 	case EAGAIN:
 	case ENOBUFS:
 	case ENOMEM:
-		return SOCKET_FULL;
+		return CARRIER_FULL;
 	case EFAULT:
-		return SOCKET_FAULT;
+		return CARRIER_FAULT;
 	case EMSGSIZE:
-		return SOCKET_TOO_LONG;
+		return CARRIER_TOO_LONG;
 	case EINVAL:
 		/* The kernel reports segments longer than the interface permits by EINVAL. */
-		return segmented ? SOCKET_TOO_LONG : SOCKET_SENT;
+		return segmented ? CARRIER_TOO_LONG : CARRIER_SENT;
 	default:
-		return SOCKET_SENT;
+		return CARRIER_SENT;
 	}
 }
 
@@ -373,7 +373,7 @@ static unsigned vectors_slice(const struct iovec *vectors, unsigned count, uint3
 }
 
 /* Send a message for each packet, where the system does not cut batches. */
-static enum socket_sent socket_send_packets(struct socket *socket, const struct net_batch *batch)
+static enum carrier_stop socket_send_packets(struct socket *socket, const struct net_batch *batch)
 {
 	struct mmsghdr messages[NET_BATCH_MOST];
 	struct iovec vectors[NET_BATCH_MOST + 3 * NET_BATCH_MOST], *free = vectors;
@@ -414,48 +414,47 @@ static enum socket_sent socket_send_packets(struct socket *socket, const struct 
 		 * the next block.
 		 */
 		socket_note_lost(socket, batch, errno);
-		return done && errno != EFAULT ? SOCKET_SENT : error_classify(errno, false);
+		return done && errno != EFAULT ? CARRIER_SENT : error_classify(errno, false);
 	}
-	return SOCKET_SENT;
+	return CARRIER_SENT;
 }
 
-unsigned socket_send(struct socket *socket, struct net_batch *const *batches, unsigned count,
-		     enum socket_sent *stopped)
+unsigned socket_send(struct socket *socket, const struct net_batch *batches, unsigned count,
+		     enum carrier_stop *stop)
 {
-	union interface_address addresses[SEND_BATCHES];
-	union control controls[SEND_BATCHES];
-	struct mmsghdr messages[SEND_BATCHES];
+	union interface_address addresses[CARRIER_BATCHES];
+	union control controls[CARRIER_BATCHES];
+	struct mmsghdr messages[CARRIER_BATCHES];
 	unsigned i, done = 0;
 	bool again = true;
 	int sent;
 
-	*stopped = SOCKET_SENT;
-	if (count > SEND_BATCHES)
-		count = SEND_BATCHES;
+	*stop = CARRIER_SENT;
+	if (count > CARRIER_BATCHES)
+		count = CARRIER_BATCHES;
 	for (i = 0; i < count; i++) {
 		messages[i].msg_hdr = (struct msghdr){
-			.msg_iov = (struct iovec *)(uintptr_t)batches[i]->vector,
-			.msg_iovlen = batches[i]->vectors,
+			.msg_iov = (struct iovec *)(uintptr_t)batches[i].vector,
+			.msg_iovlen = batches[i].vectors,
 		};
 		if (!socket->connected) {
 			messages[i].msg_hdr.msg_name = &addresses[i];
-			messages[i].msg_hdr.msg_namelen = endpoint_address(&batches[i]->to,
+			messages[i].msg_hdr.msg_namelen = endpoint_address(&batches[i].to,
 									   &addresses[i]);
 		}
-		if (batches[i]->count > 1 && socket->segments)
-			message_set_segment(&messages[i].msg_hdr, &controls[i],
-					    batches[i]->segment);
+		if (batches[i].count > 1 && socket->segments)
+			message_set_segment(&messages[i].msg_hdr, &controls[i], batches[i].segment);
 	}
 	while (done < count) {
-		if (batches[done]->count > 1 && !socket->segments) {
-			*stopped = socket_send_packets(socket, batches[done]);
-			if (*stopped != SOCKET_SENT)
+		if (batches[done].count > 1 && !socket->segments) {
+			*stop = socket_send_packets(socket, &batches[done]);
+			if (*stop != CARRIER_SENT)
 				return done;
 			done++;
 			continue;
 		}
 		/* Without segments, stop at the next batch to be cut here. */
-		for (i = done; i < count && (socket->segments || batches[i]->count == 1); i++)
+		for (i = done; i < count && (socket->segments || batches[i].count == 1); i++)
 			;
 		sent = socket_call_send(socket->fd, messages + done, i - done);
 		if (sent > 0) {
@@ -465,7 +464,7 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 		}
 		if (errno == EINTR)
 			continue;
-		if (errno == EIO && batches[done]->count > 1) {
+		if (errno == EIO && batches[done].count > 1) {
 			/* An interface without checksums does not cut either. */
 			socket->segments = false;
 			continue;
@@ -474,11 +473,11 @@ unsigned socket_send(struct socket *socket, struct net_batch *const *batches, un
 			again = false;
 			continue;
 		}
-		*stopped = error_classify(errno, batches[done]->count > 1);
-		if (*stopped != SOCKET_SENT)
+		*stop = error_classify(errno, batches[done].count > 1);
+		if (*stop != CARRIER_SENT)
 			return done;
 		/* A filter or a route refused the batch: the batch is lost. */
-		socket_note_lost(socket, batches[done], errno);
+		socket_note_lost(socket, &batches[done], errno);
 		done++;
 		again = true;
 	}
@@ -795,7 +794,7 @@ static bool error_is_prohibited(const struct sock_extended_err *error)
 }
 
 static bool complaint_parse(const struct socket *socket, struct msghdr *message,
-			    struct socket_complaint *complaint)
+			    struct carrier_report *report)
 {
 	struct sock_extended_err error;
 	struct cmsghdr *header;
@@ -809,20 +808,20 @@ static bool complaint_parse(const struct socket *socket, struct msghdr *message,
 		else
 			continue;
 		memcpy(&error, CMSG_DATA(header), sizeof(error));
-		endpoint_make(&complaint->to, socket->number, message->msg_name);
-		complaint->refusal = error_is_prohibited(&error) ? NET_REFUSED_FILTER :
-								   NET_REFUSED_PORT;
-		complaint->refused = error.ee_errno == ECONNREFUSED ||
-				     complaint->refusal == NET_REFUSED_FILTER;
-		complaint->most = error.ee_errno == EMSGSIZE && error.ee_info > headers ?
-					  error.ee_info - headers :
-					  0;
-		return complaint->refused || complaint->most;
+		endpoint_make(&report->to, socket->number, message->msg_name);
+		report->refusal = error_is_prohibited(&error) ? NET_REFUSED_FILTER :
+								NET_REFUSED_PORT;
+		report->refused = error.ee_errno == ECONNREFUSED ||
+				  report->refusal == NET_REFUSED_FILTER;
+		report->most = error.ee_errno == EMSGSIZE && error.ee_info > headers ?
+				       error.ee_info - headers :
+				       0;
+		return report->refused || report->most;
 	}
 	return false;
 }
 
-bool socket_complaint(struct socket *socket, struct socket_complaint *complaint)
+bool socket_complaint(struct socket *socket, struct carrier_report *report)
 {
 	union interface_address address;
 	uint64_t control[512 / sizeof(uint64_t)];
@@ -831,9 +830,9 @@ bool socket_complaint(struct socket *socket, struct socket_complaint *complaint)
 
 	if (socket->filtered) {
 		socket->filtered = false;
-		*complaint = (struct socket_complaint){ .to = socket->filtered_to,
-							.refused = true,
-							.refusal = NET_REFUSED_HERE };
+		*report = (struct carrier_report){ .to = socket->filtered_to,
+						   .refused = true,
+						   .refusal = NET_REFUSED_HERE };
 		return true;
 	}
 	for (;;) {
@@ -850,7 +849,7 @@ bool socket_complaint(struct socket *socket, struct socket_complaint *complaint)
 			socket->complaining = false;
 			return false;
 		}
-		if (message.msg_namelen && complaint_parse(socket, &message, complaint))
+		if (message.msg_namelen && complaint_parse(socket, &message, report))
 			return true;
 	}
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "carrier.h"
 #include "endpoint.h"
 #include "interface.h"
 #include "protocol/net.h"
@@ -28,8 +29,6 @@
 #define RECEIVE_PACKETS 1024
 /* Bytes of the longest header of predicted packets. */
 #define PREDICT_HEADER_MOST 256
-/* Batches sent by one call. */
-#define SEND_BATCHES 8
 
 struct socket {
 	int fd;
@@ -87,20 +86,9 @@ bool socket_connect(struct socket *second, const struct socket *bound,
 		    const struct net_endpoint *peer);
 void socket_close(struct socket *socket);
 
-enum socket_sent {
-	SOCKET_SENT,
-	SOCKET_FULL,     /* nothing fits now */
-	SOCKET_FAULT,    /* memory of a batch cannot be read */
-	SOCKET_TOO_LONG, /* longer than the interface permits */
-};
-
-/*
- * Send batches, all to endpoints of the socket, in order. Return the number of batches sent.
- * *stopped: the reason for not sending the next batch. A batch refused by the network for another
- * reason counts as sent and lost.
- */
-unsigned socket_send(struct socket *socket, struct net_batch *const *batches, unsigned count,
-		     enum socket_sent *stopped);
+/* Send batches, all to endpoints of the socket: see struct carrier_operations. */
+unsigned socket_send(struct socket *socket, const struct net_batch *batches, unsigned count,
+		     enum carrier_stop *stop);
 
 /*
  * Memory to receive packets into, reused by every call. A receiver is big: make one for each
@@ -133,15 +121,8 @@ void receiver_destroy(struct receiver *receiver);
 int socket_receive(struct socket *socket, struct receiver *receiver, unsigned most,
 		   const struct net_place *places, unsigned count, uint32_t header);
 
-/* Report of the network about packets sent. */
-struct socket_complaint {
-	struct net_endpoint to;
-	bool refused;             /* packets to the endpoint are rejected */
-	enum net_refusal refusal; /* origin of the rejection */
-	uint32_t most;            /* bytes of the longest packet to the endpoint; 0: not told */
-};
-/* Take a complaint, while the socket is complaining. Return false if none is left. */
-bool socket_complaint(struct socket *socket, struct socket_complaint *complaint);
+/* Take a report of the network, while the socket is complaining. Return false if none is left. */
+bool socket_complaint(struct socket *socket, struct carrier_report *report);
 
 /* Return the bytes of the longest UDP datagram that an interface sends unfragmented. */
 static inline size_t socket_packet_most(const struct interface *interface)

@@ -23,6 +23,16 @@
  */
 #define RECEIVES_ALONE 256
 
+static struct sockets *sockets_of(struct carrier *carrier)
+{
+	return (struct sockets *)carrier;
+}
+
+static const struct interfaces *interfaces_of(const struct carrier *carrier)
+{
+	return &((const struct sockets *)carrier)->interfaces;
+}
+
 static unsigned sockets_count(const struct sockets *sockets)
 {
 	return 2 * sockets->interfaces.count;
@@ -66,78 +76,22 @@ static uint32_t sockets_credit(const struct sockets *sockets)
 	return least;
 }
 
-int sockets_open(struct sockets **result, const struct sockets_setup *setup, char *why, size_t size)
+static void sockets_close(struct carrier *carrier)
 {
-	const pf_options *options = setup->options;
-	struct socket_ports ports = { .least = (unsigned)options->port_min,
-				      .most = (unsigned)options->port_max };
-	struct interface found[INTERFACES_MOST];
-	struct sockets *sockets;
-	const char *none;
-	unsigned count;
-	int status, error;
-	bool taken;
-
-	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
-				setup->here, &none);
-	if (!count) {
-		snprintf(why, size, "%s", none);
-		return PF_ERR_UNREACHABLE;
-	}
-	sockets = calloc(1, sizeof(*sockets));
-	if (!sockets)
-		return PF_ERR_MEMORY;
-	/*
-	 * A random first port: the last packets to an ended process should not reach the next
-	 * process.
-	 */
-	if (ports.least)
-		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
-	sockets->descriptor = epoll_create1(EPOLL_CLOEXEC);
-	error = errno;
-	taken = sockets_open_all(sockets, found, count, ports, (uint32_t)options->socket_buffer);
-	sockets->credit = sockets_credit(sockets);
-	sockets->receiver = receiver_create(setup->gather, setup->user);
-	status = PF_OK;
-	if (sockets->descriptor < 0) {
-		status = PF_ERR_SYSTEM;
-	} else if (!sockets->interfaces.count) {
-		status = PF_ERR_UNREACHABLE;
-		if (taken)
-			snprintf(why, size,
-				 "all UDP ports from %u to %u (port_min, port_max) are taken here; "
-				 "each process of a host needs one",
-				 ports.least, ports.most);
-		else
-			snprintf(why, size,
-				 "shared memory does not reach it, and no UDP socket could be "
-				 "opened here");
-	} else if (!sockets->receiver) {
-		status = PF_ERR_MEMORY;
-	}
-	if (status != PF_OK) {
-		sockets_close(sockets);
-		errno = error;
-		return status;
-	}
-	*result = sockets;
-	return PF_OK;
-}
-
-void sockets_close(struct sockets *sockets)
-{
+	struct sockets *sockets = sockets_of(carrier);
 	unsigned i;
 
 	for (i = 0; i < sockets_count(sockets); i++)
 		socket_close(&sockets->list[i]);
 	receiver_destroy(sockets->receiver);
-	if (sockets->descriptor >= 0)
-		close(sockets->descriptor);
+	if (carrier->descriptor >= 0)
+		close(carrier->descriptor);
 	free(sockets);
 }
 
-void sockets_publish(const struct sockets *sockets, struct address *address)
+static void sockets_publish(const struct carrier *carrier, struct address *address)
 {
+	const struct sockets *sockets = (const struct sockets *)carrier;
 	unsigned i;
 
 	for (i = 0; i < sockets->interfaces.count; i++) {
@@ -156,6 +110,18 @@ void sockets_publish(const struct sockets *sockets, struct address *address)
 	address->endpoints_count = (uint8_t)sockets->interfaces.count;
 }
 
+static unsigned sockets_find(const struct carrier *carrier, const struct address *address,
+			     bool same_host, struct net_endpoint paths[NET_PATHS_MOST])
+{
+	return endpoints_find(interfaces_of(carrier), address, same_host, paths);
+}
+
+static size_t sockets_describe(const struct carrier *carrier, const struct net_endpoint *to,
+			       char *text, size_t size)
+{
+	return endpoint_describe(interfaces_of(carrier), to, text, size);
+}
+
 static uint8_t endpoint_interface(const struct net_endpoint *bytes)
 {
 	struct endpoint endpoint;
@@ -164,13 +130,13 @@ static uint8_t endpoint_interface(const struct net_endpoint *bytes)
 	return endpoint.socket;
 }
 
-size_t sockets_packet_most(const struct sockets *sockets, const struct net_endpoint *to)
+static size_t sockets_packet_most(const struct carrier *carrier, const struct net_endpoint *to)
 {
+	const struct interfaces *interfaces = interfaces_of(carrier);
 	uint8_t number = endpoint_interface(to);
 
-	return number < sockets->interfaces.count ?
-		       socket_packet_most(&sockets->interfaces.list[number]) :
-		       NET_PACKET_LEAST;
+	return number < interfaces->count ? socket_packet_most(&interfaces->list[number]) :
+					    NET_PACKET_LEAST;
 }
 
 /* ---- receiving ---- */
@@ -214,56 +180,61 @@ static void socket_note_sender(struct sockets *sockets, struct socket *socket,
 		second->heard = sockets->look;
 }
 
-/* Give the next socket a turn. */
-static void sockets_next(struct sockets *sockets)
+static unsigned sockets_next(const struct sockets *sockets, unsigned at)
 {
-	const struct socket *socket = &sockets->list[sockets->at];
-
-	sockets->complaining |= socket->complaining;
-	sockets->calls = 0;
-	sockets->left--;
-	if (++sockets->at == sockets_count(sockets))
-		sockets->at = 0;
+	return at + 1 < sockets_count(sockets) ? at + 1 : 0;
 }
 
-void sockets_look(struct sockets *sockets, uint64_t number, bool thorough)
+static void sockets_look(struct carrier *carrier, uint64_t number, bool thorough)
 {
-	/* The driver may have left the last look before the last socket. */
+	struct sockets *sockets = sockets_of(carrier);
+
+	/* The driver may have left the last look at a socket with packets. */
 	if (sockets->calls)
-		sockets_next(sockets);
+		sockets->at = sockets_next(sockets, sockets->at);
 	sockets->left = sockets_count(sockets);
+	sockets->calls = 0;
 	sockets->look = number;
 	sockets->thorough = sockets->receiver->late = thorough;
 }
 
-int sockets_receive(struct sockets *sockets, const struct net_place *places, unsigned count,
-		    uint32_t header, struct net_packet **packets)
+static int sockets_receive(struct carrier *carrier, const struct net_place *places, unsigned count,
+			   uint32_t header, struct net_packet **packets)
 {
+	struct sockets *sockets = sockets_of(carrier);
 	struct receiver *receiver = sockets->receiver;
+	unsigned at = sockets->at, left, calls = sockets->calls;
 	struct socket *socket;
 	uint32_t dropped;
 	int received;
 
-	*packets = receiver->packets;
-	for (; sockets->left; sockets_next(sockets)) {
-		socket = &sockets->list[sockets->at];
-		if (!socket_is_due(sockets, socket) || sockets->calls == RECEIVES_MOST)
+	for (left = sockets->left; left; left--, calls = 0, at = sockets_next(sockets, at)) {
+		socket = &sockets->list[at];
+		carrier->reports |= socket->complaining;
+		if (calls == RECEIVES_MOST || !socket_is_due(sockets, socket))
 			continue;
 		dropped = socket->dropped;
-		received = socket_receive(socket, receiver, sockets->calls ? RECEIVE_MESSAGES : 1,
-					  places, count, header);
-		sockets->dropped += socket->dropped - dropped;
-		if (!received)
+		received = socket_receive(socket, receiver, calls ? RECEIVE_MESSAGES : 1, places,
+					  count, header);
+		carrier->dropped += socket->dropped - dropped;
+		if (!received) {
+			carrier->reports |= socket->complaining;
 			continue;
-		sockets->calls++;
+		}
 		if (received > 0) {
 			socket_note_sender(sockets, socket, receiver->packets[0].from);
 			socket->heard = sockets->look;
 			sockets->heard = socket;
 		}
+		sockets->at = at;
+		sockets->left = left;
+		sockets->calls = calls + 1;
+		*packets = receiver->packets;
 		return received;
 	}
+	sockets->at = at;
 	sockets->left = sockets_count(sockets);
+	sockets->calls = 0;
 	return 0;
 }
 
@@ -280,27 +251,26 @@ static struct socket *batch_socket(struct sockets *sockets, const struct net_bat
 }
 
 /* Send runs of batches for a socket. */
-unsigned sockets_send(struct sockets *sockets, struct net_batch *batches, unsigned count,
-		      enum socket_sent *stopped)
+static unsigned sockets_send(struct carrier *carrier, const struct net_batch *batches,
+			     unsigned count, enum carrier_stop *stop)
 {
-	struct net_batch *run[SEND_BATCHES];
+	struct sockets *sockets = sockets_of(carrier);
 	struct interface *interface;
 	struct socket *socket;
-	unsigned at = 0, length, sent;
+	unsigned at = 0, end, sent;
 
-	assert_that(count <= SEND_BATCHES);
+	assert_that(count <= CARRIER_BATCHES);
 	while (at < count) {
 		socket = batch_socket(sockets, &batches[at]);
-		for (length = 0; at + length < count; length++) {
-			if (length && batch_socket(sockets, &batches[at + length]) != socket)
+		for (end = at + 1; end < count; end++) {
+			if (batch_socket(sockets, &batches[end]) != socket)
 				break;
-			run[length] = &batches[at + length];
 		}
-		sent = socket_send(socket, run, length, stopped);
+		sent = socket_send(socket, &batches[at], end - at, stop);
 		at += sent;
-		if (sent == length)
+		if (at == end)
 			continue;
-		if (*stopped == SOCKET_TOO_LONG) {
+		if (*stop == CARRIER_TOO_LONG) {
 			interface = &sockets->interfaces.list[socket->number];
 			interface->mtu = interface_mtu(interface);
 		}
@@ -311,8 +281,9 @@ unsigned sockets_send(struct sockets *sockets, struct net_batch *batches, unsign
 
 /* ---- reports, and waiting ---- */
 
-bool sockets_report(struct sockets *sockets, bool woken, struct socket_complaint *report)
+static bool sockets_report(struct carrier *carrier, bool woken, struct carrier_report *report)
 {
+	struct sockets *sockets = sockets_of(carrier);
 	struct socket *socket;
 	unsigned i;
 
@@ -323,31 +294,108 @@ bool sockets_report(struct sockets *sockets, bool woken, struct socket_complaint
 		if (socket->complaining && socket_complaint(socket, report))
 			return true;
 	}
-	sockets->complaining = false;
+	carrier->reports = false;
 	return false;
 }
 
-bool sockets_watch(struct sockets *sockets, bool watched)
+/* An unwatched socket is in no epoll set: a packet to a watched socket takes 0.4 us longer. */
+static bool sockets_watch(struct carrier *carrier, bool watched)
 {
+	const struct sockets *sockets = sockets_of(carrier);
 	struct epoll_event event = { .events = EPOLLIN };
 	bool done = true;
 	unsigned i;
 
 	for (i = 0; i < sockets_count(sockets); i++) {
 		if (sockets->list[i].fd >= 0 &&
-		    epoll_ctl(sockets->descriptor, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+		    epoll_ctl(carrier->descriptor, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
 			      sockets->list[i].fd, &event))
 			done = false;
 	}
 	return done;
 }
 
-void sockets_wait(const struct sockets *sockets, const struct timespec *time)
+static void sockets_wait(const struct carrier *carrier, const struct timespec *time)
 {
+	const struct sockets *sockets = (const struct sockets *)carrier;
 	struct pollfd polled[SOCKETS_MOST];
 	unsigned i;
 
 	for (i = 0; i < sockets_count(sockets); i++)
 		polled[i] = (struct pollfd){ .fd = sockets->list[i].fd, .events = POLLIN };
 	(void)ppoll(polled, sockets_count(sockets), time, NULL);
+}
+
+const struct carrier_operations sockets_operations = {
+	.close = sockets_close,
+	.publish = sockets_publish,
+	.find = sockets_find,
+	.same_host = endpoints_same_host,
+	.describe = sockets_describe,
+	.packet_most = sockets_packet_most,
+	.look = sockets_look,
+	.receive = sockets_receive,
+	.send = sockets_send,
+	.report = sockets_report,
+	.watch = sockets_watch,
+	.wait = sockets_wait,
+};
+
+int sockets_open(struct carrier **result, const struct carrier_setup *setup, char why[CARRIER_WHY])
+{
+	const pf_options *options = setup->options;
+	struct socket_ports ports = { .least = (unsigned)options->port_min,
+				      .most = (unsigned)options->port_max };
+	struct interface found[INTERFACES_MOST];
+	struct sockets *sockets;
+	const char *none;
+	unsigned count;
+	int status, error;
+	bool taken;
+
+	count = interfaces_find(found, INTERFACES_MOST, options->if_include, options->if_exclude,
+				setup->here, &none);
+	if (!count) {
+		snprintf(why, CARRIER_WHY, "%s", none);
+		return PF_ERR_UNREACHABLE;
+	}
+	sockets = calloc(1, sizeof(*sockets));
+	if (!sockets)
+		return PF_ERR_MEMORY;
+	/*
+	 * A random first port: the last packets to an ended process should not reach the next
+	 * process.
+	 */
+	if (ports.least)
+		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
+	sockets->carrier.operations = &sockets_operations;
+	sockets->carrier.descriptor = epoll_create1(EPOLL_CLOEXEC);
+	error = errno;
+	taken = sockets_open_all(sockets, found, count, ports, (uint32_t)options->socket_buffer);
+	sockets->carrier.credit = sockets_credit(sockets);
+	sockets->receiver = receiver_create(setup->gather, setup->user);
+	status = PF_OK;
+	if (sockets->carrier.descriptor < 0) {
+		status = PF_ERR_SYSTEM;
+	} else if (!sockets->interfaces.count) {
+		status = PF_ERR_UNREACHABLE;
+		if (taken)
+			snprintf(why, CARRIER_WHY,
+				 "all UDP ports from %u to %u (port_min, port_max) are taken here; "
+				 "each process of a host needs one",
+				 ports.least, ports.most);
+		else
+			snprintf(why, CARRIER_WHY,
+				 "shared memory does not reach it, and no UDP socket could be "
+				 "opened here");
+	} else if (!sockets->receiver) {
+		status = PF_ERR_MEMORY;
+	}
+	if (status != PF_OK) {
+		sockets_close(&sockets->carrier);
+		errno = error;
+		return status;
+	}
+	*result = &sockets->carrier;
+	return PF_OK;
 }

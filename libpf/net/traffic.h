@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets between protocol cores and a carrier: receive what came, and send what may go. One thread
- * at a time is inside. Time comes from the clock of the creator.
+ * Packets between protocol cores and a carrier: receive packets that came, and send packets that may
+ * go. The creator gives a clock, and a lock that the driving thread holds.
  */
 #ifndef PF_NET_TRAFFIC_H
 #define PF_NET_TRAFFIC_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,16 +15,19 @@
 
 struct traffic {
 	struct carrier *carrier;
-	struct net_batch *batches; /* array of CARRIER_BATCHES */
-	uint8_t *rooms;            /* room for packets of each batch; NULL with NET_AUTH_HEADER */
-	uint64_t (*now)(void *user);
-	void *user;
+	struct net_batch *batches;   /* array of CARRIER_BATCHES */
+	uint8_t *rooms;              /* room for packets of each batch; NULL with NET_AUTH_HEADER */
+	pthread_mutex_t *lock;       /* lock of the creator; callers hold the lock */
+	uint64_t (*now)(void *user); /* clock of the creator, ns */
+	void *user;                  /* argument of the clock */
 	bool held; /* the carrier refused some of the packets of the last traffic_transmit */
 };
 
-/* Return PF_OK or PF_ERR_MEMORY. traffic_destroy is allowed after either, and after zeroing. */
-int traffic_create(struct traffic *traffic, struct carrier *carrier, enum net_auth auth,
-		   uint64_t (*now)(void *user), void *user);
+/*
+ * Make the batches, for *traffic with carrier, lock and clock. Return PF_OK or PF_ERR_MEMORY;
+ * traffic_destroy is allowed after either.
+ */
+int traffic_create(struct traffic *traffic, enum net_auth auth);
 /* Free the batches. The carrier stays open. */
 void traffic_destroy(struct traffic *traffic);
 

@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "common/context.h"
+#include "interface.h"
 #include "network.h"
 #include "peer.h"
 #include "watch.h"

@@ -193,8 +193,8 @@ int network_watch_create(struct network_watch **result, struct event_base *base,
 				      network_watch_on_wake, watch);
 	watch->ended = event_new(base, watch->timer, EV_READ | EV_PERSIST, network_watch_on_wake,
 				 watch);
-	watch->readable = event_new(base, network->sockets->descriptor, EV_READ | EV_PERSIST,
-				    network_watch_on_readable, watch);
+	watch->readable = event_new(base, network->traffic.carrier->descriptor,
+				    EV_READ | EV_PERSIST, network_watch_on_readable, watch);
 	if (!watch->readable || !watch->grace_over || event_add(watch->grace_over, NULL) ||
 	    !watch->woken || event_add(watch->woken, NULL) || !watch->due ||
 	    event_add(watch->due, NULL) || !watch->ended || event_add(watch->ended, NULL))

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "context/context.h"
 #include "net/network.h"
+#include "net/sockets.h"
 
 #define IDLE_MOST 0.3 /* of a second; a thread that spins uses a whole one */
 
@@ -132,9 +133,10 @@ static void test_error(void **state)
 {
 	static const uint8_t bytes[65520];
 	struct pair *pair = start(state, NULL, NULL);
-	struct socket *socket = &network_of(pair)->sockets->list[0];
+	struct sockets *sockets = (struct sockets *)network_of(pair)->traffic.carrier;
+	struct socket *socket = &sockets->list[0];
 	struct pollfd error = { .fd = socket->fd };
-	union interface_address to = network_of(pair)->sockets->interfaces.list[0].address;
+	union interface_address to = sockets->interfaces.list[0].address;
 
 	pair_connect(pair);
 	await_attended(pair);

@@ -19,6 +19,7 @@
 #include "protocol/association.h"
 #include "net/network.h"
 #include "net/process.h"
+#include "net/sockets.h"
 #include "patience.h"
 
 #ifndef SO_MEMINFO
@@ -32,6 +33,11 @@
 static inline struct network *network_of(struct pair *me)
 {
 	return me->context->network;
+}
+
+static inline struct sockets *sockets_of(struct network *network)
+{
+	return (struct sockets *)network->traffic.carrier;
 }
 
 static inline struct pair *network_pair(void (*work)(struct pair *me))
@@ -55,9 +61,9 @@ static inline uint32_t dropped(struct pair *me)
 	socklen_t size;
 	unsigned i;
 
-	for (i = 0; i < 2 * network->sockets->interfaces.count; i++) {
+	for (i = 0; i < 2 * sockets_of(network)->interfaces.count; i++) {
 		size = sizeof(values);
-		pair_check(me, !getsockopt(network->sockets->list[i].fd, SOL_SOCKET, SO_MEMINFO,
+		pair_check(me, !getsockopt(sockets_of(network)->list[i].fd, SOL_SOCKET, SO_MEMINFO,
 					   values, &size));
 		total += values[SK_MEMINFO_DROPS];
 	}

@@ -6,9 +6,9 @@ static void refuse_checksums(struct network *network, int refuse)
 {
 	unsigned i;
 
-	for (i = 0; i < 2 * network->sockets->interfaces.count; i++)
-		assert_ok(setsockopt(network->sockets->list[i].fd, SOL_SOCKET, SO_NO_CHECK, &refuse,
-				     sizeof(refuse)));
+	for (i = 0; i < 2 * sockets_of(network)->interfaces.count; i++)
+		assert_ok(setsockopt(sockets_of(network)->list[i].fd, SOL_SOCKET, SO_NO_CHECK,
+				     &refuse, sizeof(refuse)));
 }
 
 /* Nothing can be sent, which is not because of the interface's MTU; then it can again. */
@@ -22,8 +22,8 @@ static void test_nothing_fits(void **state)
 	unsigned i;
 
 	/* Packets short enough to be sent in batches, until the window is large. */
-	for (i = 0; i < network->sockets->interfaces.count; i++)
-		network->sockets->interfaces.list[i].mtu = LONGEST + 28;
+	for (i = 0; i < sockets_of(network)->interfaces.count; i++)
+		sockets_of(network)->interfaces.list[i].mtu = LONGEST + 28;
 	for (i = 1; i <= 50; i++) {
 		post_puts(pair, bytes, 8, &done);
 		pair_await_done(pair, &done, 8 * i);
@@ -55,11 +55,11 @@ static void send_apart(struct network *network)
 {
 	unsigned i;
 
-	for (i = 0; i < network->sockets->interfaces.count; i++)
-		network->sockets->interfaces.list[i].mtu = LONGEST + 28;
+	for (i = 0; i < sockets_of(network)->interfaces.count; i++)
+		sockets_of(network)->interfaces.list[i].mtu = LONGEST + 28;
 	/* As over a cable: each packet is a buffer of its own. */
-	for (i = 0; i < 2 * network->sockets->interfaces.count; i++)
-		network->sockets->list[i].segments = false;
+	for (i = 0; i < 2 * sockets_of(network)->interfaces.count; i++)
+		sockets_of(network)->list[i].segments = false;
 }
 
 static struct net_path_info first_path(struct network *network)

@@ -138,9 +138,9 @@ static bool connected(struct pair *me)
 	struct network *network = network_of(me);
 	unsigned i;
 
-	for (i = network->sockets->interfaces.count; i < 2 * network->sockets->interfaces.count;
-	     i++) {
-		if (network->sockets->list[i].connected)
+	for (i = sockets_of(network)->interfaces.count;
+	     i < 2 * sockets_of(network)->interfaces.count; i++) {
+		if (sockets_of(network)->list[i].connected)
 			return true;
 	}
 	return false;
@@ -237,8 +237,8 @@ static void drop_packets(struct pair *me, bool on)
 	struct network *network = network_of(me);
 	unsigned i;
 
-	for (i = 0; i < 2 * network->sockets->interfaces.count; i++)
-		pair_check(me, !setsockopt(network->sockets->list[i].fd, SOL_SOCKET,
+	for (i = 0; i < 2 * sockets_of(network)->interfaces.count; i++)
+		pair_check(me, !setsockopt(sockets_of(network)->list[i].fd, SOL_SOCKET,
 					   on ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program,
 					   sizeof(program)));
 }
@@ -515,7 +515,7 @@ static void test_dropped(void **state)
 {
 	struct pair *pair = network_pair(NULL);
 	struct network *network = network_of(pair);
-	union interface_address to = network->sockets->interfaces.list[0].address;
+	union interface_address to = sockets_of(network)->interfaces.list[0].address;
 	struct wire_header header = { .type = WIRE_DATA_PUT, .index = UINT32_MAX };
 	uint8_t strange[WIRE_HEADER] = { 0 };
 	int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -524,7 +524,7 @@ static void test_dropped(void **state)
 	pf_set_warning(pair->context, on_warning, NULL);
 	pair_connect(pair);
 	/* The port is at the same place for both families. */
-	to.in.sin_port = network->sockets->list[0].port;
+	to.in.sin_port = sockets_of(network)->list[0].port;
 	/* One for no association is nothing to tell of. */
 	wire_put_header(strange, &header);
 	assert_int_equal(sendto(fd, strange, sizeof(strange), 0, &to.any, sizeof(to)),

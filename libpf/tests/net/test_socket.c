@@ -23,7 +23,7 @@ struct ends {
 	struct socket a, b;
 	struct net_endpoint to_a, to_b;
 	struct receiver *receiver;
-	struct net_batch batches[SEND_BATCHES];
+	struct net_batch batches[CARRIER_BATCHES];
 	uint8_t bytes[RECEIVE_BYTES];
 };
 
@@ -97,14 +97,10 @@ static struct net_batch *batch_make(struct ends *ends, unsigned number, unsigned
 
 static void send_all(struct ends *ends, unsigned count)
 {
-	struct net_batch *batches[SEND_BATCHES];
-	enum socket_sent stopped;
-	unsigned i;
+	enum carrier_stop stopped;
 
-	for (i = 0; i < count; i++)
-		batches[i] = &ends->batches[i];
-	assert_int_equal(socket_send(&ends->a, batches, count, &stopped), count);
-	assert_int_equal(stopped, SOCKET_SENT);
+	assert_int_equal(socket_send(&ends->a, ends->batches, count, &stopped), count);
+	assert_int_equal(stopped, CARRIER_SENT);
 }
 
 /* Append the bytes of received packets at *next. */
@@ -201,20 +197,20 @@ static void test_batches(void **state)
 static void test_many(void **state)
 {
 	struct ends *ends = ends_open("127.0.0.1");
-	uint8_t *got = malloc(SEND_BATCHES * RECEIVE_BYTES), *next = got;
+	uint8_t *got = malloc(CARRIER_BATCHES * RECEIVE_BYTES), *next = got;
 	size_t length = 0, at = 0;
 	unsigned i, round, tries;
 
 	for (round = 0; round < 2; round++) {
 		next = got;
 		length = at = tries = 0;
-		for (i = 0; i < SEND_BATCHES; i++)
+		for (i = 0; i < CARRIER_BATCHES; i++)
 			length += batch_make(ends, i, 1 + i % 3 * 4, 500 + 40 * i, 40 + i)->length;
-		send_all(ends, SEND_BATCHES);
+		send_all(ends, CARRIER_BATCHES);
 		while ((size_t)(next - got) < length && tries++ < 1000)
 			collect(ends, receive(ends, NULL, 0), &next);
 		assert_int_equal(next - got, length);
-		for (i = 0; i < SEND_BATCHES; i++) {
+		for (i = 0; i < CARRIER_BATCHES; i++) {
 			assert_memory_equal(got + at, ends->bytes, ends->batches[i].length);
 			at += ends->batches[i].length;
 		}
@@ -360,14 +356,13 @@ static void test_place_unmapped(void **state)
 static void test_bad_source(void **state)
 {
 	struct ends *ends = ends_open("127.0.0.1");
-	struct net_batch *batches[2] = { &ends->batches[0], &ends->batches[1] };
 	void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	enum socket_sent stopped;
+	enum carrier_stop stopped;
 
 	batch_make(ends, 0, 1, PACKET, PACKET);
 	batch_make(ends, 1, 1, PACKET, PACKET)->vector[0].iov_base = nothing;
-	assert_int_equal(socket_send(&ends->a, batches, 2, &stopped), 1);
-	assert_int_equal(stopped, SOCKET_FAULT);
+	assert_int_equal(socket_send(&ends->a, ends->batches, 2, &stopped), 1);
+	assert_int_equal(stopped, CARRIER_FAULT);
 	munmap(nothing, 4096);
 	ends_close(ends);
 }
@@ -376,10 +371,10 @@ static void test_too_long(void **state)
 {
 	struct ends *ends = ends_open("127.0.0.1");
 	struct net_batch *batch = batch_make(ends, 0, 1, 64 << 10, 64 << 10);
-	enum socket_sent stopped;
+	enum carrier_stop stopped;
 
-	assert_int_equal(socket_send(&ends->a, &batch, 1, &stopped), 0);
-	assert_int_equal(stopped, SOCKET_TOO_LONG);
+	assert_int_equal(socket_send(&ends->a, batch, 1, &stopped), 0);
+	assert_int_equal(stopped, CARRIER_TOO_LONG);
 	assert_true(socket_packet_most(&ends->interface) <= NET_PACKET_MOST);
 	ends_close(ends);
 }
@@ -388,7 +383,7 @@ static void test_too_long(void **state)
 static void check_refused(const char *network)
 {
 	struct ends *ends = ends_open(network);
-	struct socket_complaint complaint;
+	struct carrier_report complaint;
 	unsigned tries = 0;
 
 	socket_close(&ends->b);
@@ -411,11 +406,11 @@ static void check_refused(const char *network)
 static void send_from(struct ends *ends, struct socket *from, const struct net_endpoint *to)
 {
 	struct net_batch *batch = batch_make(ends, 0, 1, PACKET, PACKET);
-	enum socket_sent stopped;
+	enum carrier_stop stopped;
 
 	batch->to = *to;
-	assert_int_equal(socket_send(from, &batch, 1, &stopped), 1);
-	assert_int_equal(stopped, SOCKET_SENT);
+	assert_int_equal(socket_send(from, batch, 1, &stopped), 1);
+	assert_int_equal(stopped, CARRIER_SENT);
 }
 
 /* A packet from one socket to the other arrives there. */
@@ -693,8 +688,8 @@ static void check_own_error(unsigned count, bool segments)
 	struct ends *ends = ends_open("127.0.0.1");
 	struct net_batch *batch = batch_make(ends, 0, 1, 65520, 65520);
 	struct pollfd error = { .fd = ends->a.fd };
-	struct socket_complaint complaint;
-	enum socket_sent stopped;
+	struct carrier_report complaint;
+	enum carrier_stop stopped;
 
 	ends->a.segments = segments;
 	/* All packets have the same bytes. */
@@ -702,8 +697,8 @@ static void check_own_error(unsigned count, bool segments)
 	batch->length = count * 65520;
 	for (batch->vectors = 0; batch->vectors < count; batch->vectors++)
 		batch->vector[batch->vectors] = (struct iovec){ ends->bytes, 65520 };
-	assert_int_equal(socket_send(&ends->a, &batch, 1, &stopped), 0);
-	assert_int_equal(stopped, SOCKET_TOO_LONG);
+	assert_int_equal(socket_send(&ends->a, batch, 1, &stopped), 0);
+	assert_int_equal(stopped, CARRIER_TOO_LONG);
 	assert_true(ends->a.complaining);
 	while (socket_complaint(&ends->a, &complaint))
 		;
@@ -722,12 +717,12 @@ static void check_filtered(unsigned count, bool segments)
 {
 	struct ends *ends = ends_open("127.0.0.1");
 	struct net_batch *batch = batch_make(ends, 0, count, PACKET, PACKET);
-	struct socket_complaint complaint;
-	enum socket_sent stopped;
+	struct carrier_report complaint;
+	enum carrier_stop stopped;
 
 	ends->a.segments = segments;
 	filtered = true;
-	assert_int_equal(socket_send(&ends->a, &batch, 1, &stopped), 1);
+	assert_int_equal(socket_send(&ends->a, batch, 1, &stopped), 1);
 	filtered = false;
 	assert_true(ends->a.complaining);
 	assert_true(socket_complaint(&ends->a, &complaint));
@@ -751,7 +746,7 @@ static void check_refused_another(unsigned count, bool segments)
 	struct ends *ends = ends_open("127.0.0.1");
 	struct net_endpoint to_b = ends->to_b;
 	struct pollfd error = { .fd = ends->a.fd };
-	struct socket_complaint complaint;
+	struct carrier_report complaint;
 	struct socket gone;
 
 	assert_ok(socket_open(&gone, 7, &ends->interface, any_port, 1u << 20));
@@ -780,7 +775,7 @@ static void test_refused_another(void **state)
 static void test_dropped(void **state)
 {
 	struct ends *ends = ends_open("127.0.0.1");
-	enum socket_sent stopped;
+	enum carrier_stop stopped;
 	int small = 1, received, i;
 	unsigned got = 0, sent = 0;
 
@@ -788,7 +783,7 @@ static void test_dropped(void **state)
 	for (i = 0; i < 200; i++) {
 		struct net_batch *batch = batch_make(ends, 0, 1, PACKET, PACKET);
 
-		sent += socket_send(&ends->a, &batch, 1, &stopped);
+		sent += socket_send(&ends->a, batch, 1, &stopped);
 	}
 	while ((received = receive(ends, NULL, 0)) > 0)
 		got += (unsigned)received;
