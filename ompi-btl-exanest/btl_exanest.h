@@ -24,6 +24,9 @@
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/btl/base/base.h"
 
+/* Declare a function of the type that btl.h or pf.h gives to pointers to it. */
+#define MCA_BTL_EXANEST_DECLARE(pointer, name) __typeof__(*(pointer)NULL) name
+
 BEGIN_C_DECLS
 
 typedef struct mca_btl_exanest_component_t {
@@ -218,14 +221,11 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
  * each peer.
  */
 void mca_btl_exanest_fail_operation(mca_btl_base_endpoint_t *endpoint, const char *what);
-void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
-				void *arg);
+MCA_BTL_EXANEST_DECLARE(pf_error_fn, mca_btl_exanest_peer_error);
 /* Report a peer that has not answered yet. */
-void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char *text, void *arg);
-int mca_btl_exanest_add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
-			      mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
-int mca_btl_exanest_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
-			      mca_btl_base_endpoint_t **endpoints);
+MCA_BTL_EXANEST_DECLARE(pf_warning_fn, mca_btl_exanest_peer_warning);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_add_procs_fn_t, mca_btl_exanest_add_procs);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_del_procs_fn_t, mca_btl_exanest_del_procs);
 /* Under the component's lock: drop the pending frags, and close the peer. */
 void mca_btl_exanest_retire(mca_btl_base_endpoint_t *endpoint);
 void mca_btl_exanest_free_endpoints(void);
@@ -247,68 +247,29 @@ void mca_btl_exanest_init_registration(void);
 int mca_btl_exanest_register_pvars(void);
 
 /* btl_exanest_frag.c */
-mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,
-						 mca_btl_base_endpoint_t *endpoint, uint8_t order,
-						 size_t size, uint32_t flags);
-int mca_btl_exanest_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
-mca_btl_base_descriptor_t *mca_btl_exanest_prepare_src(mca_btl_base_module_t *btl,
-						       mca_btl_base_endpoint_t *endpoint,
-						       opal_convertor_t *convertor, uint8_t order,
-						       size_t reserve, size_t *size,
-						       uint32_t flags);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_alloc_fn_t, mca_btl_exanest_alloc);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_free_fn_t, mca_btl_exanest_free);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_prepare_fn_t, mca_btl_exanest_prepare_src);
 
 /* btl_exanest_send.c */
-int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-			 mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
-int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-			  opal_convertor_t *convertor, void *header, size_t header_size,
-			  size_t payload_size, uint8_t order, uint32_t flags,
-			  mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_send_fn_t, mca_btl_exanest_send);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_sendi_fn_t, mca_btl_exanest_sendi);
 /*
  * Send the pending frags of endpoints with room, and report failed endpoints. Returns the
  * number of messages.
  */
 int mca_btl_exanest_send_pending(void);
-void mca_btl_exanest_room(pf_context *context, pf_peer *peer, void *arg);
-void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t tag,
-				    const struct iovec *pieces, unsigned count, void *arg);
-void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
-			     size_t length, void *arg);
+MCA_BTL_EXANEST_DECLARE(pf_room_fn, mca_btl_exanest_room);
+MCA_BTL_EXANEST_DECLARE(pf_receive_pieces_fn, mca_btl_exanest_receive_pieces);
+MCA_BTL_EXANEST_DECLARE(pf_receive_fn, mca_btl_exanest_receive);
 
 /* btl_exanest_rdma.c */
-int mca_btl_exanest_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-			void *local_address, uint64_t remote_address,
-			mca_btl_base_registration_handle_t *local_handle,
-			mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-			int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-			void *cbdata);
-int mca_btl_exanest_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-			void *local_address, uint64_t remote_address,
-			mca_btl_base_registration_handle_t *local_handle,
-			mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-			int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-			void *cbdata);
-int mca_btl_exanest_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-			      uint64_t remote_address,
-			      mca_btl_base_registration_handle_t *remote_handle,
-			      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-			      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-			      void *cbdata);
-int mca_btl_exanest_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-			       void *local_address, uint64_t remote_address,
-			       mca_btl_base_registration_handle_t *local_handle,
-			       mca_btl_base_registration_handle_t *remote_handle,
-			       mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-			       mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-			       void *cbdata);
-int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-				 void *local_address, uint64_t remote_address,
-				 mca_btl_base_registration_handle_t *local_handle,
-				 mca_btl_base_registration_handle_t *remote_handle,
-				 uint64_t compare, uint64_t value, int flags, int order,
-				 mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-				 void *cbdata);
-int mca_btl_exanest_flush(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_put_fn_t, mca_btl_exanest_put);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_get_fn_t, mca_btl_exanest_get);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_atomic_op64_fn_t, mca_btl_exanest_atomic_op);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_atomic_fop64_fn_t, mca_btl_exanest_atomic_fop);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_atomic_cswap64_fn_t, mca_btl_exanest_atomic_cswap);
+MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_flush_fn_t, mca_btl_exanest_flush);
 
 END_C_DECLS
 
