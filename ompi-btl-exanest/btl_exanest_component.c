@@ -234,8 +234,7 @@ static int component_open_context(bool threads)
 	if (!component->idle_polls_set && !component->options.idle_polls && opal_yields_when_idle())
 		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
 	component->yields = component->options.idle_polls && opal_yields_when_idle();
-	if (mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_sleep"), NULL) ==
-	    MCA_BASE_VAR_SOURCE_DEFAULT)
+	if (!mca_btl_exanest_is_set("idle_sleep"))
 		component->options.idle_sleep = sleep_longest();
 
 	status = pf_open(&component->options, &component->context);

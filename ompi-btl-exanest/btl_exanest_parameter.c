@@ -275,13 +275,14 @@ int mca_btl_exanest_find_variable(const char *name)
 	return mca_base_var_find("opal", "btl", "exanest", name);
 }
 
-mca_base_var_source_t mca_btl_exanest_source(int index, const char **file)
+bool mca_btl_exanest_is_set(const char *name)
 {
 	mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+	const int index = mca_btl_exanest_find_variable(name);
 
 	if (index >= 0)
-		(void)mca_base_var_get_value(index, NULL, &source, file);
-	return source;
+		(void)mca_base_var_get_value(index, NULL, &source, NULL);
+	return source != MCA_BASE_VAR_SOURCE_DEFAULT;
 }
 
 /*
@@ -295,7 +296,7 @@ static void variable_set_source(const char *option, mca_base_var_source_t source
 	const void *value = NULL;
 	bool settable;
 
-	if (mca_btl_exanest_source(index, NULL) != MCA_BASE_VAR_SOURCE_DEFAULT || index < 0 ||
+	if (mca_btl_exanest_is_set(option) || index < 0 ||
 	    OPAL_SUCCESS != mca_base_var_get(index, &variable) ||
 	    OPAL_SUCCESS != mca_base_var_get_value(index, &value, NULL, NULL))
 		return;
@@ -314,8 +315,7 @@ void mca_btl_exanest_environment_name(const char *option, char *name, size_t siz
 		name[i] = (char)toupper((unsigned char)name[i]);
 }
 
-static void variable_set_calibrated(const char *name, const char *value, const char *file,
-				    void *arg)
+static void variable_set_calibrated(const char *name, const char *value, const char *file)
 {
 	const char *defaults = (const char *)&mca_btl_exanest_component.defaults;
 	const pf_option_info *info;
@@ -343,15 +343,14 @@ static void variables_set_sources(void)
 	}
 	if (mca_btl_exanest_component.defaults.calibrate &&
 	    (size_t)pf_calibration_path(path, sizeof(path)) < sizeof(path))
-		mca_btl_exanest_read_file(path, variable_set_calibrated, NULL);
+		mca_btl_exanest_read_file(path, variable_set_calibrated);
 }
 
 int mca_btl_exanest_register_parameters(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	int rc;
+	int rc = options_register();
 
-	rc = options_register();
 	if (rc < 0)
 		return rc;
 	component->automatic = false;
@@ -379,8 +378,6 @@ int mca_btl_exanest_register_parameters(void)
 		"it is first used, for which the first message waits",
 		9, CONNECT_MOST, &component->connect_most);
 	variables_set_sources();
-	component->idle_polls_set =
-		mca_btl_exanest_source(mca_btl_exanest_find_variable("idle_polls"), NULL) !=
-		MCA_BASE_VAR_SOURCE_DEFAULT;
+	component->idle_polls_set = mca_btl_exanest_is_set("idle_polls");
 	return OPAL_SUCCESS;
 }

@@ -26,15 +26,15 @@ static inline size_t mca_btl_exanest_with_header(size_t payload)
 void mca_btl_exanest_read_choices(void);
 /* Return the index of a parameter, or a negative error. */
 int mca_btl_exanest_find_variable(const char *name);
-mca_base_var_source_t mca_btl_exanest_source(int index, const char **file);
+/* Does a parameter have another value than Open MPI's default: the user's, or libpf's? */
+bool mca_btl_exanest_is_set(const char *name);
 /* Store the environment variable of libpf for an option: "PF_RING_SIZE". */
 void mca_btl_exanest_environment_name(const char *option, char *name, size_t size);
 
 /* btl_exanest_setting.c */
 /* file: NULL for the environment. */
-typedef void (*mca_btl_exanest_setting_fn)(const char *name, const char *value, const char *file,
-					   void *arg);
+typedef void (*mca_btl_exanest_setting_fn)(const char *name, const char *value, const char *file);
 /* Call for each line "name = value", as in files of MCA parameters and in libpf's calibration. */
-void mca_btl_exanest_read_file(const char *path, mca_btl_exanest_setting_fn call, void *arg);
+void mca_btl_exanest_read_file(const char *path, mca_btl_exanest_setting_fn call);
 
 #endif

@@ -30,9 +30,8 @@ static bool secret_read(const char *path, unsigned char secret[SECRET_BYTES])
 {
 	struct stat file;
 	bool usable;
-	int fd;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return false;
 	usable = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&

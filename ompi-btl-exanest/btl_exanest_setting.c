@@ -20,7 +20,7 @@
 
 /* ---- names and texts ---- */
 
-void mca_btl_exanest_read_file(const char *path, mca_btl_exanest_setting_fn call, void *arg)
+void mca_btl_exanest_read_file(const char *path, mca_btl_exanest_setting_fn call)
 {
 	const mca_base_var_file_value_t *line;
 	opal_list_t lines;
@@ -28,7 +28,7 @@ void mca_btl_exanest_read_file(const char *path, mca_btl_exanest_setting_fn call
 	OBJ_CONSTRUCT(&lines, opal_list_t);
 	(void)mca_base_parse_paramfile(path, &lines);
 	OPAL_LIST_FOREACH(line, &lines, mca_base_var_file_value_t)
-		call(line->mbvfv_var, line->mbvfv_value ? line->mbvfv_value : "", path, arg);
+		call(line->mbvfv_var, line->mbvfv_value ? line->mbvfv_value : "", path);
 	OPAL_LIST_DESTRUCT(&lines);
 }
 
@@ -45,7 +45,7 @@ static void files_read(const char *list, mca_btl_exanest_setting_fn call)
 		return;
 	paths = opal_argv_split(*value, ',');
 	for (i = 0; paths && paths[i]; i++)
-		mca_btl_exanest_read_file(paths[i], call, NULL);
+		mca_btl_exanest_read_file(paths[i], call);
 	opal_argv_free(paths);
 }
 
@@ -61,7 +61,7 @@ static void environment_read(const char *prefix, mca_btl_exanest_setting_fn call
 		if (strncmp(*variable, prefix, length) || !(*variable)[end])
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)(end - length), *variable + length);
-		call(name, *variable + end + 1, NULL, NULL);
+		call(name, *variable + end + 1, NULL);
 	}
 }
 
@@ -145,7 +145,7 @@ static void name_report(const char *prefix, const char *name, const char *file, 
 		nearest ? prefix : "", nearest ? nearest : "");
 }
 
-static void name_check(const char *name, const char *value, const char *file, void *arg)
+static void name_check(const char *name, const char *value, const char *file)
 {
 	const int count = mca_base_var_get_count();
 	const mca_base_var_t *variable;
@@ -168,7 +168,7 @@ static void name_check(const char *name, const char *value, const char *file, vo
 }
 
 /* PF_ may be the prefix of another program, too: report only a misspelling of an option. */
-static void name_check_option(const char *name, const char *value, const char *file, void *arg)
+static void name_check_option(const char *name, const char *value, const char *file)
 {
 	struct nearest nearest = nearest_start(name);
 	const pf_option_info *info;
