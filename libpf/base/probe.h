@@ -28,9 +28,16 @@
 	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e))
 #endif
 
+/* Record an event with the given fields, if the context has a trace: else a branch. */
+#define trace_note(trace, ...)                                                                     \
+	do {                                                                                       \
+		if (__builtin_expect((trace) != NULL, 0))                                          \
+			trace_record(trace, &(struct trace_event){ __VA_ARGS__ });                 \
+	} while (0)
+
 /*
- * Each function is a probe and, if the context has a trace, an event: a branch where there is no
- * trace. transfer: the operation of the event; NULL: unknown.
+ * Each function is a probe and, if the context has a trace, an event. transfer: the operation of
+ * the event; NULL: unknown.
  */
 
 /* A put or get is posted, not done at once. peer: id of the peer. */
@@ -39,23 +46,15 @@ static inline void probe_transfer(struct trace *trace, const void *transfer, boo
 				  const uint8_t *peer)
 {
 	DTRACE_PROBE5(libpf, transfer, transfer, (int)put, local, remote, length);
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){ .kind = TRACE_TRANSFER,
-							   .transfer = (uintptr_t)transfer,
-							   .put = put,
-							   .address = local,
-							   .remote = remote,
-							   .length = length,
-							   .peer = trace_name(peer) });
+	trace_note(trace, .kind = TRACE_TRANSFER, .transfer = (uintptr_t)transfer, .put = put,
+		   .address = local, .remote = remote, .length = length, .peer = trace_name(peer));
 }
 
 static inline void probe_transfer_done(struct trace *trace, const void *transfer, int status)
 {
 	DTRACE_PROBE2(libpf, transfer_done, transfer, status);
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){ .kind = TRACE_TRANSFER_DONE,
-							   .transfer = (uintptr_t)transfer,
-							   .status = status });
+	trace_note(trace, .kind = TRACE_TRANSFER_DONE, .transfer = (uintptr_t)transfer,
+		   .status = status);
 }
 
 /*
@@ -67,28 +66,17 @@ static inline void record_moved(struct trace *trace, uint64_t since, const void 
 				uint64_t local, uint64_t remote, uint64_t length,
 				const uint8_t *peer)
 {
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){
-					    .kind = TRACE_MOVED,
-					    .time = since,
-					    .duration = clock_nanoseconds(CLOCK_MONOTONIC) - since,
-					    .transfer = (uintptr_t)transfer,
-					    .put = put,
-					    .address = local,
-					    .remote = remote,
-					    .length = length,
-					    .peer = trace_name(peer) });
+	trace_note(trace, .kind = TRACE_MOVED, .time = since,
+		   .duration = clock_nanoseconds(CLOCK_MONOTONIC) - since,
+		   .transfer = (uintptr_t)transfer, .put = put, .address = local, .remote = remote,
+		   .length = length, .peer = trace_name(peer));
 }
 
 /* Only events: a block goes out in packets (put), or comes in. */
 static inline void record_block(struct trace *trace, enum trace_kind kind, bool put,
 				uint64_t address, uint64_t length)
 {
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){ .kind = (uint8_t)kind,
-							   .put = put,
-							   .address = address,
-							   .length = length });
+	trace_note(trace, .kind = (uint8_t)kind, .put = put, .address = address, .length = length);
 }
 
 /* A block met a page fault. length: of the block, from the address on; 0: unknown. */
@@ -97,13 +85,9 @@ static inline void probe_fault(struct trace *trace, const void *context, const v
 			       uint64_t length)
 {
 	DTRACE_PROBE5(libpf, fault, context, transfer, (int)side, (int)kind, address);
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){ .kind = TRACE_FAULT,
-							   .transfer = (uintptr_t)transfer,
-							   .side = (uint8_t)side,
-							   .fault = (uint8_t)kind,
-							   .address = address,
-							   .length = length });
+	trace_note(trace, .kind = TRACE_FAULT, .transfer = (uintptr_t)transfer,
+		   .side = (uint8_t)side, .fault = (uint8_t)kind, .address = address,
+		   .length = length);
 }
 
 /* probe_resolve_start and probe_resolve_done: on the side of the owner of the memory. */
@@ -111,22 +95,15 @@ static inline void probe_resolve_start(struct trace *trace, uint64_t address, ui
 				       enum pf_policy policy)
 {
 	DTRACE_PROBE3(libpf, resolve_start, address, length, (int)policy);
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){ .kind = TRACE_RESOLVE,
-							   .address = address,
-							   .length = length });
+	trace_note(trace, .kind = TRACE_RESOLVE, .address = address, .length = length);
 }
 
 static inline void probe_resolve_done(struct trace *trace, uint64_t address, uint64_t length,
 				      int status, uint64_t nanoseconds)
 {
 	DTRACE_PROBE4(libpf, resolve_done, address, length, status, nanoseconds);
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){ .kind = TRACE_RESOLVED,
-							   .duration = nanoseconds,
-							   .address = address,
-							   .length = length,
-							   .status = status });
+	trace_note(trace, .kind = TRACE_RESOLVED, .duration = nanoseconds, .address = address,
+		   .length = length, .status = status);
 }
 
 /* The page fault of a block was resolved, and the block is retransmitted. */
@@ -134,11 +111,8 @@ static inline void probe_retransmit(struct trace *trace, const void *transfer, u
 				    uint64_t offset, uint64_t length)
 {
 	DTRACE_PROBE3(libpf, retransmit, transfer, offset, length);
-	if (__builtin_expect(trace != NULL, 0))
-		trace_record(trace, &(struct trace_event){ .kind = TRACE_RETRANSMIT,
-							   .transfer = (uintptr_t)transfer,
-							   .address = address,
-							   .length = length });
+	trace_note(trace, .kind = TRACE_RETRANSMIT, .transfer = (uintptr_t)transfer,
+		   .address = address, .length = length);
 }
 
 #endif
