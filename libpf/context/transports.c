@@ -30,13 +30,10 @@ size_t transports_contents_size(void)
 	return size;
 }
 
-/* The first transport from this slot on that the context has; NULL: none. */
-static const struct transport_slot *slot_next(const struct transport_slot *slot)
-{
-	while (slot->transport && !slot->state)
-		slot++;
-	return slot->transport ? slot : NULL;
-}
+/* For each transport of the context, from a slot on, that has the function. */
+#define SLOTS_FOREACH(slot, first, function)                                                       \
+	for (const struct transport_slot *slot = (first); slot->transport; slot++)                 \
+		if (slot->state && slot->transport->function)
 
 int transports_open(pf_context *context)
 {
@@ -64,22 +61,18 @@ int transports_open(pf_context *context)
 
 void transports_linger(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->linger)
-			slot->transport->linger(slot->state);
-	}
+	SLOTS_FOREACH(slot, context->transports, linger)
+		slot->transport->linger(slot->state);
 }
 
 /* Transports end in the reverse order, because a later one may use what an earlier one opened. */
 void transports_disconnect(pf_context *context)
 {
-	const struct transport_slot *slot;
-	size_t i;
+	size_t i = TRANSPORTS;
 
-	for (i = TRANSPORTS; i--;) {
-		slot = &context->transports[i];
+	while (i--) {
+		const struct transport_slot *slot = &context->transports[i];
+
 		if (slot->state && slot->transport->disconnect)
 			slot->transport->disconnect(slot->state);
 	}
@@ -87,11 +80,11 @@ void transports_disconnect(pf_context *context)
 
 void transports_close(pf_context *context)
 {
-	const struct transport_slot *slot;
-	size_t i;
+	size_t i = TRANSPORTS;
 
-	for (i = TRANSPORTS; i--;) {
-		slot = &context->transports[i];
+	while (i--) {
+		const struct transport_slot *slot = &context->transports[i];
+
 		if (slot->state && slot->transport->close)
 			slot->transport->close(slot->state);
 	}
@@ -99,12 +92,8 @@ void transports_close(pf_context *context)
 
 void transports_count(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->count)
-			slot->transport->count(slot->state);
-	}
+	SLOTS_FOREACH(slot, context->transports, count)
+		slot->transport->count(slot->state);
 }
 
 /* ---- choice ---- */
@@ -160,22 +149,17 @@ const struct transport *transports_back(const pf_context *context, const struct 
 
 int transports_poll_others(pf_context *context)
 {
-	const struct transport_slot *slot;
 	int count = 0;
 
-	for (slot = slot_next(context->transports + 1); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->poll)
-			count += slot->transport->poll(slot->state);
-	}
+	SLOTS_FOREACH(slot, context->transports + 1, poll)
+		count += slot->transport->poll(slot->state);
 	return count;
 }
 
 bool transports_may_sleep(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->may_sleep && !slot->transport->may_sleep(slot->state))
+	SLOTS_FOREACH(slot, context->transports, may_sleep) {
+		if (!slot->transport->may_sleep(slot->state))
 			return false;
 	}
 	return true;
@@ -183,10 +167,8 @@ bool transports_may_sleep(pf_context *context)
 
 bool transports_have_news(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->has_news && slot->transport->has_news(slot->state))
+	SLOTS_FOREACH(slot, context->transports, has_news) {
+		if (slot->transport->has_news(slot->state))
 			return true;
 	}
 	return false;
@@ -194,40 +176,26 @@ bool transports_have_news(pf_context *context)
 
 void transports_prepare_sleep(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->prepare_sleep)
-			slot->transport->prepare_sleep(slot->state);
-	}
+	SLOTS_FOREACH(slot, context->transports, prepare_sleep)
+		slot->transport->prepare_sleep(slot->state);
 }
 
 void transports_prepare_yield(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->prepare_yield)
-			slot->transport->prepare_yield(slot->state);
-	}
+	SLOTS_FOREACH(slot, context->transports, prepare_yield)
+		slot->transport->prepare_yield(slot->state);
 }
 
 void transports_set_sleeping(pf_context *context, bool sleeps)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->sleeps)
-			slot->transport->sleeps(slot->state, sleeps);
-	}
+	SLOTS_FOREACH(slot, context->transports, sleeps)
+		slot->transport->sleeps(slot->state, sleeps);
 }
 
 bool transports_all_ring(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->all_ring && !slot->transport->all_ring(slot->state))
+	SLOTS_FOREACH(slot, context->transports, all_ring) {
+		if (!slot->transport->all_ring(slot->state))
 			return false;
 	}
 	return true;
@@ -235,10 +203,8 @@ bool transports_all_ring(pf_context *context)
 
 bool transports_allow_waiter(pf_context *context)
 {
-	const struct transport_slot *slot;
-
-	for (slot = slot_next(context->transports); slot; slot = slot_next(slot + 1)) {
-		if (slot->transport->allow_waiter && !slot->transport->allow_waiter(slot->state))
+	SLOTS_FOREACH(slot, context->transports, allow_waiter) {
+		if (!slot->transport->allow_waiter(slot->state))
 			return false;
 	}
 	return true;
