@@ -23,41 +23,34 @@ static void service_wake(struct service *service)
 		return;
 }
 
-static struct task *take_tasks(struct service *service, bool *stopping)
+/* Run the tasks queued until now. Return whether the thread is to stop. */
+static bool service_run_tasks(struct service *service, bool dropped)
 {
-	struct task *tasks;
+	struct tasks tasks = STAILQ_HEAD_INITIALIZER(tasks);
+	struct task *task;
+	bool stopping;
 
 	pthread_mutex_lock(&service->lock);
-	tasks = service->tasks;
-	service->tasks = NULL;
-	service->tasks_last = &service->tasks;
-	*stopping = service->stopping;
+	STAILQ_CONCAT(&tasks, &service->tasks);
+	stopping = service->stopping;
 	pthread_mutex_unlock(&service->lock);
-	return tasks;
-}
-
-static void run_tasks(struct task *task, bool dropped)
-{
-	while (task) {
-		struct task *next = task->next;
-
+	while ((task = STAILQ_FIRST(&tasks))) {
+		STAILQ_REMOVE_HEAD(&tasks, next);
 		task->run(task, dropped);
-		task = next;
 	}
+	return stopping;
 }
 
 static void service_on_wake(int fd, short what, void *arg)
 {
 	struct service *service = arg;
 	uint64_t count;
-	bool stopping;
 
 	assert_service(service);
 	(void)what;
 	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
-	run_tasks(take_tasks(service, &stopping), false);
-	if (stopping)
+	if (service_run_tasks(service, false))
 		event_base_loopbreak(service->base);
 }
 
@@ -75,10 +68,8 @@ static void *service_main(void *arg)
 
 void service_run(struct service *service, struct task *task)
 {
-	task->next = NULL;
 	pthread_mutex_lock(&service->lock);
-	*service->tasks_last = task;
-	service->tasks_last = &task->next;
+	STAILQ_INSERT_TAIL(&service->tasks, task, next);
 	pthread_mutex_unlock(&service->lock);
 	service_wake(service);
 }
@@ -86,7 +77,7 @@ void service_run(struct service *service, struct task *task)
 int service_open(struct service *service)
 {
 	memset(service, 0, sizeof(*service));
-	service->tasks_last = &service->tasks;
+	STAILQ_INIT(&service->tasks);
 	pthread_mutex_init(&service->lock, NULL);
 	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	service->base = event_base_new();
@@ -132,9 +123,7 @@ void service_stop(struct service *service)
 
 void service_close(struct service *service)
 {
-	bool stopping;
-
-	run_tasks(take_tasks(service, &stopping), true);
+	(void)service_run_tasks(service, true);
 	if (service->woken)
 		event_free(service->woken);
 	if (service->base)

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 struct event;
 struct event_base;
@@ -21,9 +22,11 @@ struct event_base;
  * the thread has ended, and run must only free the memory of the task.
  */
 struct task {
-	struct task *next;
+	STAILQ_ENTRY(task) next;
 	void (*run)(struct task *task, bool dropped);
 };
+
+STAILQ_HEAD(tasks, task);
 
 struct service {
 	struct event_base *base;
@@ -32,7 +35,7 @@ struct service {
 	pthread_t thread;
 	/* Under the lock. */
 	pthread_mutex_t lock;
-	struct task *tasks, **tasks_last;
+	struct tasks tasks;
 	bool stopping;
 };
 

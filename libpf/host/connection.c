@@ -37,7 +37,7 @@
 #define PAUSE_MICROSECONDS 100000
 
 struct outgoing {
-	struct outgoing *next;
+	STAILQ_ENTRY(outgoing) next;
 	struct connection_message message;
 };
 
@@ -47,7 +47,7 @@ struct connection {
 	uint64_t number; /* never used again, from 1 */
 	int socket;
 	struct event *readable, *writable;
-	struct outgoing *outbox, **outbox_last;
+	STAILQ_HEAD(, outgoing) outbox;
 	unsigned outbox_count;
 	pf_peer *peer;             /* on the calling side; NULL on the called side */
 	struct connection **owner; /* on the calling side: the peer's pointer to this connection */
@@ -94,10 +94,10 @@ static void connection_close(struct connection *connection)
 				 &connections->newest) = connection->next;
 	if (connection->next)
 		connection->next->previous = connection->previous;
-	while (connection->outbox) {
-		struct outgoing *outgoing = connection->outbox;
+	while (!STAILQ_EMPTY(&connection->outbox)) {
+		struct outgoing *outgoing = STAILQ_FIRST(&connection->outbox);
 
-		connection->outbox = outgoing->next;
+		STAILQ_REMOVE_HEAD(&connection->outbox, next);
 		free(outgoing);
 	}
 	free(connection->welcome);
@@ -144,14 +144,12 @@ static void on_writable(int socket, short what, void *arg)
 
 	assert_service(&connection->connections->context->service);
 	(void)what;
-	while (connection->outbox) {
-		struct outgoing *outgoing = connection->outbox;
+	while (!STAILQ_EMPTY(&connection->outbox)) {
+		struct outgoing *outgoing = STAILQ_FIRST(&connection->outbox);
 
 		if (connection_message_send(socket, &outgoing->message, -1) == PF_ERR_AGAIN)
 			return;
-		connection->outbox = outgoing->next;
-		if (!connection->outbox)
-			connection->outbox_last = &connection->outbox;
+		STAILQ_REMOVE_HEAD(&connection->outbox, next);
 		connection->outbox_count--;
 		free(outgoing);
 	}
@@ -164,13 +162,12 @@ static void connection_post(struct connection *connection, const struct connecti
 	struct outgoing *outgoing;
 
 	assert_service(&connection->connections->context->service);
-	if (!connection->outbox &&
+	if (STAILQ_EMPTY(&connection->outbox) &&
 	    connection_message_send(connection->socket, message, -1) != PF_ERR_AGAIN)
 		return;
 	outgoing = allocate_or_wait(sizeof(*outgoing));
 	outgoing->message = *message;
-	*connection->outbox_last = outgoing;
-	connection->outbox_last = &outgoing->next;
+	STAILQ_INSERT_TAIL(&connection->outbox, outgoing, next);
 	event_add(connection->writable, NULL);
 	/*
 	 * On the called side alone, which answers: two processes that both stopped reading would
@@ -542,7 +539,7 @@ static struct connection *connection_new(struct connections *connections, int so
 	connection->socket = socket;
 	connection->peer = peer;
 	connection->pidfd = -1;
-	connection->outbox_last = &connection->outbox;
+	STAILQ_INIT(&connection->outbox);
 	connection->readable = service_event(&connections->context->service, socket,
 					     EV_READ | EV_PERSIST, on_readable, connection);
 	connection->writable = service_event(&connections->context->service, socket,

@@ -34,7 +34,7 @@ struct net_association {
 	struct busy *busy;
 	/* Of the core: */
 	struct net_association *next_id; /* next with an equal hash of the id */
-	struct net_association *next_ready;
+	STAILQ_ENTRY(net_association) next_ready;
 	uint64_t deadline;
 	uint32_t index;
 	uint32_t place; /* index in schedule.due, 0: no deadline */

@@ -25,8 +25,7 @@ int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width
 			   .operand = operand,
 			   .compare = compare },
 	};
-	*transfers->atomics_last = atomic;
-	transfers->atomics_last = &atomic->next;
+	STAILQ_INSERT_TAIL(&transfers->atomics_uncut, atomic, next);
 	exchange->effects |= EFFECT_OUTPUT;
 	return PF_OK;
 }
@@ -51,7 +50,7 @@ static void take_result(struct transfers *transfers, struct wire_entry *entry)
 bool atomics_next(struct exchange *exchange, struct wire_entry *entry)
 {
 	struct transfers *transfers = &exchange->transfers;
-	struct net_atomic *atomic = transfers->atomics_uncut;
+	struct net_atomic *atomic = STAILQ_FIRST(&transfers->atomics_uncut);
 	uint32_t *number = &exchange->rest->numbers.atomic;
 
 	if (transfers->atomic_results) {
@@ -60,9 +59,7 @@ bool atomics_next(struct exchange *exchange, struct wire_entry *entry)
 	}
 	if (!atomic || *number - transfers->oldest_atomic >= ATOMICS_MOST)
 		return false;
-	transfers->atomics_uncut = atomic->next;
-	if (!atomic->next)
-		transfers->atomics_last = &transfers->atomics_uncut;
+	STAILQ_REMOVE_HEAD(&transfers->atomics_uncut, next);
 	atomic->entry.transfer = (*number)++;
 	assert_that(!transfers->our_atomics[atomic->entry.transfer % ATOMICS_MOST]);
 	transfers->our_atomics[atomic->entry.transfer % ATOMICS_MOST] = atomic;
@@ -190,10 +187,9 @@ void atomics_abandon(struct exchange *exchange, int status)
 		if (atomic)
 			atomic_complete(exchange, atomic, status, 0);
 	}
-	while ((atomic = transfers->atomics_uncut)) {
-		transfers->atomics_uncut = atomic->next;
+	while ((atomic = STAILQ_FIRST(&transfers->atomics_uncut))) {
+		STAILQ_REMOVE_HEAD(&transfers->atomics_uncut, next);
 		atomic_complete(exchange, atomic, status, 0);
 	}
-	transfers->atomics_last = &transfers->atomics_uncut;
 	transfers->atomics_open = 0;
 }

@@ -95,18 +95,17 @@ void control_output(struct exchange *exchange)
 	bool memory;
 
 	destination_start(exchange);
-	if (!transfers->telling && !transfers->atomic_results && !transfers->atomics_uncut)
+	if (STAILQ_EMPTY(&transfers->telling) && !transfers->atomic_results &&
+	    STAILQ_EMPTY(&transfers->atomics_uncut))
 		return;
 	/* Without memory for the ring, the next call tries again. */
 	if (!stream_out_reserve(out, 0, &memory))
 		return;
-	while ((transfer = transfers->telling)) {
+	while ((transfer = STAILQ_FIRST(&transfers->telling))) {
 		assert_that(transfer->telling);
 		if (!control_report_transfer(exchange, transfer))
 			break;
-		transfers->telling = transfer->next_telling;
-		if (!transfers->telling)
-			transfers->telling_last = &transfers->telling;
+		STAILQ_REMOVE_HEAD(&transfers->telling, next_telling);
 		transfer->telling = false;
 		if (transfer->finished)
 			transfer_free(exchange, transfer);

@@ -85,7 +85,8 @@ struct absent {
 enum transfer_tell { TELL_GET = 1, TELL_DONE = 2, TELL_CANCEL = 4, TELL_FAILED = 8 };
 
 struct net_transfer {
-	struct net_transfer *next_sending, *next_telling, *next_free;
+	STAILQ_ENTRY(net_transfer) next_sending, next_telling;
+	struct net_transfer *next_free;
 	struct operation_posted *operation; /* NULL: of the peer */
 	uint64_t local, remote;
 	uint32_t id, length;
@@ -122,8 +123,8 @@ struct net_transfer {
 };
 
 struct net_atomic {
-	struct finished finished; /* first member: see net_take */
-	struct net_atomic *next;
+	struct finished finished;      /* first member: see net_take */
+	STAILQ_ENTRY(net_atomic) next; /* in transfers.atomics_uncut */
 	struct wire_entry entry;
 	bool waiting; /* waits for a page */
 	uint32_t generation;
@@ -149,20 +150,22 @@ struct transfer_table {
 };
 
 TAILQ_HEAD(operations_posted, operation_posted);
+STAILQ_HEAD(transfers_queue, net_transfer);
+STAILQ_HEAD(atomics_queue, net_atomic);
 
 struct transfers {
 	/* Doubly linked: an operation leaves either list at any time, from any position. */
 	struct operations_posted posted;
-	struct operations_posted uncut[2];                  /* puts, gets */
-	struct net_transfer *sending[2], **sending_last[2]; /* own puts, the peer's gets */
-	bool gets_turn;                                     /* the peer's gets send next */
-	struct net_transfer *telling, **telling_last;
+	struct operations_posted uncut[2]; /* puts, gets */
+	struct transfers_queue sending[2]; /* own puts, the peer's gets */
+	struct transfers_queue telling;
+	struct atomics_queue atomics_uncut;
+	bool gets_turn;                          /* the peer's gets send next */
 	struct transfer_table ours[2], peers[2]; /* by get */
 	uint32_t oldest[2]; /* lowest number of an own transfer that may be open, by get */
 	uint32_t open;      /* records in use */
 	uint32_t arriving;  /* transfers arriving here and not over */
 	uint64_t get_bytes; /* bytes asked for by gets */
-	struct net_atomic *atomics_uncut, **atomics_last;
 	struct net_atomic *our_atomics[ATOMICS_MOST], *peer_atomics[ATOMICS_MOST];
 	uint32_t oldest_atomic, atomics_open;
 	uint64_t atomic_results; /* results of the peer's atomics, to be written, by number modulo 64 */

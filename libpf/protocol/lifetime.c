@@ -88,7 +88,7 @@ void exchange_abandon(struct exchange *exchange, int status)
 		abandon_records(exchange, &transfers->peers[get]);
 	}
 	/* Freeing unlinks each transfer, unseen by the analyzer. */
-	while ((transfer = transfers->telling))
+	while ((transfer = STAILQ_FIRST(&transfers->telling)))
 		transfer_free(exchange, transfer); /* NOLINT(clang-analyzer-unix.Malloc) */
 	transfers_abandon(exchange, status);
 	atomics_abandon(exchange, status);

@@ -257,9 +257,8 @@ static unsigned put_message(struct draft *draft, struct iovec pieces[STREAM_PIEC
 {
 	struct stream_out *out = &draft->association->busy->exchange.out[STREAM_MESSAGE];
 	uint64_t position;
-	uint32_t length;
+	uint32_t length = stream_out_next(out, (draft->most - draft->control - 8) & ~7u, &position);
 
-	length = stream_out_next(out, (draft->most - draft->control - 8) & ~7u, &position);
 	if (!length)
 		return 0;
 	draft_stream(draft, FRAME_MESSAGE, position, NULL, length);
@@ -282,7 +281,8 @@ static bool data_waits(const struct net_association *association)
 {
 	const struct transfers *transfers = &association->busy->exchange.transfers;
 
-	return transfers->sending[0] || transfers->sending[1] || !TAILQ_EMPTY(&transfers->uncut[0]);
+	return !STAILQ_EMPTY(&transfers->sending[0]) || !STAILQ_EMPTY(&transfers->sending[1]) ||
+	       !TAILQ_EMPTY(&transfers->uncut[0]);
 }
 
 /* Do messages use half of the window, the credit, the ring, or the room of the peer? */
@@ -552,9 +552,10 @@ bool output_owes(const struct net_association *association)
 		if (path && (path->probe || path->window.due <= association->shared->now))
 			return true;
 	}
-	return data_waits(association) || busy->exchange.transfers.telling ||
+	return data_waits(association) || !STAILQ_EMPTY(&busy->exchange.transfers.telling) ||
 	       !TAILQ_EMPTY(&busy->exchange.transfers.uncut[1]) ||
-	       busy->exchange.transfers.atomics_uncut || busy->exchange.transfers.atomic_results ||
+	       !STAILQ_EMPTY(&busy->exchange.transfers.atomics_uncut) ||
+	       busy->exchange.transfers.atomic_results ||
 	       stream_waits(association, STREAM_CONTROL) ||
 	       stream_waits(association, STREAM_MESSAGE);
 }

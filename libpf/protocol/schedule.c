@@ -7,7 +7,8 @@
 
 void schedule_init(struct schedule *schedule)
 {
-	*schedule = (struct schedule){ .ready_last = &schedule->ready };
+	*schedule = (struct schedule){ 0 };
+	STAILQ_INIT(&schedule->ready);
 }
 
 void schedule_destroy(struct schedule *schedule)
@@ -29,25 +30,16 @@ void schedule_ready(struct schedule *schedule, struct net_association *associati
 	if (association->ready)
 		return;
 	association->ready = true;
-	association->next_ready = NULL;
-	*schedule->ready_last = association;
-	schedule->ready_last = &association->next_ready;
+	STAILQ_INSERT_TAIL(&schedule->ready, association, next_ready);
 }
 
 void schedule_unready(struct schedule *schedule, struct net_association *association)
 {
-	struct net_association **at = &schedule->ready;
-
 	if (!association->ready)
 		return;
-	while (*at != association) {
-		assert_that(*at);
-		at = &(*at)->next_ready;
-	}
-	*at = association->next_ready;
-	if (!*at)
-		schedule->ready_last = at;
+	assert_that(!STAILQ_EMPTY(&schedule->ready));
 	association->ready = false;
+	STAILQ_REMOVE(&schedule->ready, association, net_association, next_ready);
 }
 
 /* ---- deadlines: a heap ---- */

@@ -6,7 +6,7 @@
 #include "association.h"
 
 struct schedule {
-	struct net_association *ready, **ready_last; /* a queue */
+	STAILQ_HEAD(, net_association) ready;
 	/* A heap by deadline; the first entry is not used. */
 	struct net_association **due;
 	uint32_t due_count;

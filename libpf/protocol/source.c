@@ -14,9 +14,7 @@ static void start_sending(struct exchange *exchange, struct net_transfer *transf
 	if (transfer->sending)
 		return;
 	transfer->sending = true;
-	transfer->next_sending = NULL;
-	*transfers->sending_last[transfer->get] = transfer;
-	transfers->sending_last[transfer->get] = &transfer->next_sending;
+	STAILQ_INSERT_TAIL(&transfers->sending[transfer->get], transfer, next_sending);
 }
 
 /* Make a block READY if the block has granules to send and nothing holds the block back. */
@@ -195,9 +193,9 @@ static struct net_transfer *next_transfer(struct exchange *exchange)
 	while (without < 2) {
 		bool get = transfers->gets_turn;
 
-		if (!transfers->sending[get] && !get)
+		if (STAILQ_EMPTY(&transfers->sending[get]) && !get)
 			start_put(exchange);
-		transfer = transfers->sending[get];
+		transfer = STAILQ_FIRST(&transfers->sending[get]);
 		if (transfer && transfer->ready)
 			return transfer;
 		transfers->gets_turn = !get;
@@ -205,9 +203,7 @@ static struct net_transfer *next_transfer(struct exchange *exchange)
 		if (!transfer)
 			continue;
 		without = 0;
-		transfers->sending[get] = transfer->next_sending;
-		if (!transfers->sending[get])
-			transfers->sending_last[get] = &transfers->sending[get];
+		STAILQ_REMOVE_HEAD(&transfers->sending[get], next_sending);
 		transfer->sending = false;
 	}
 	return NULL;
@@ -376,7 +372,6 @@ void source_nack(struct exchange *exchange, const struct wire_entry *entry)
 {
 	struct net_transfer *transfer = transfer_find(exchange, entry->get, true, entry->transfer);
 
-	exchange->shared->statistics.nacks_received++;
 	if (!transfer || entry->block >= transfer->blocks)
 		return;
 	transfer->ready &= ~(1ull << entry->block);

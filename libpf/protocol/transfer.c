@@ -16,10 +16,10 @@ void transfers_init(struct transfers *transfers, const struct transfer_numbers *
 	TAILQ_INIT(&transfers->posted);
 	for (i = 0; i < 2; i++) {
 		TAILQ_INIT(&transfers->uncut[i]);
-		transfers->sending_last[i] = &transfers->sending[i];
+		STAILQ_INIT(&transfers->sending[i]);
 	}
-	transfers->telling_last = &transfers->telling;
-	transfers->atomics_last = &transfers->atomics_uncut;
+	STAILQ_INIT(&transfers->telling);
+	STAILQ_INIT(&transfers->atomics_uncut);
 	transfers->oldest[0] = numbers->put;
 	transfers->oldest[1] = numbers->get;
 	transfers->oldest_atomic = numbers->atomic;
@@ -28,7 +28,7 @@ void transfers_init(struct transfers *transfers, const struct transfer_numbers *
 bool transfers_idle(const struct transfers *transfers)
 {
 	return !transfers->open && TAILQ_EMPTY(&transfers->posted) && !transfers->atomics_open &&
-	       !transfers->atomics_uncut;
+	       STAILQ_EMPTY(&transfers->atomics_uncut);
 }
 
 /* Return the table of a transfer: ours if this end posted the operation. */
@@ -115,8 +115,8 @@ void transfers_destroy(struct transfers *transfers)
 {
 	unsigned get;
 
-	assert_that(!transfers->open && !transfers->sending[0] && !transfers->sending[1] &&
-		    !transfers->telling);
+	assert_that(!transfers->open && STAILQ_EMPTY(&transfers->sending[0]) &&
+		    STAILQ_EMPTY(&transfers->sending[1]) && STAILQ_EMPTY(&transfers->telling));
 	for (get = 0; get < 2; get++) {
 		free(transfers->ours[get].at);
 		free(transfers->peers[get].at);
@@ -152,45 +152,20 @@ int transfer_new(struct exchange *exchange, bool get, bool source, uint32_t id,
 	return status;
 }
 
-static void unlink_sending(struct transfers *transfers, struct net_transfer *transfer)
-{
-	struct net_transfer **at = &transfers->sending[transfer->get];
-
-	while (*at != transfer) {
-		assert_that(*at);
-		at = &(*at)->next_sending;
-	}
-	*at = transfer->next_sending;
-	if (!*at)
-		transfers->sending_last[transfer->get] = at;
-	transfer->sending = false;
-}
-
-static void unlink_telling(struct transfers *transfers, struct net_transfer *transfer)
-{
-	struct net_transfer **at = &transfers->telling;
-
-	while (*at != transfer) {
-		assert_that(*at);
-		at = &(*at)->next_telling;
-	}
-	*at = transfer->next_telling;
-	if (!*at)
-		transfers->telling_last = at;
-	transfer->telling = false;
-}
-
 void transfer_free(struct exchange *exchange, struct net_transfer *transfer)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct shared *shared = exchange->shared;
 
 	assert_that(transfers->open && (transfer->source || !transfer->faults));
+	assert_that(!transfer->sending || !STAILQ_EMPTY(&transfers->sending[transfer->get]));
+	assert_that(!transfer->telling || !STAILQ_EMPTY(&transfers->telling));
 	transfer_leave(exchange, transfer);
 	if (transfer->sending)
-		unlink_sending(transfers, transfer);
+		STAILQ_REMOVE(&transfers->sending[transfer->get], transfer, net_transfer,
+			      next_sending);
 	if (transfer->telling)
-		unlink_telling(transfers, transfer);
+		STAILQ_REMOVE(&transfers->telling, transfer, net_transfer, next_telling);
 	if (transfers->latest == transfer)
 		transfers->latest = NULL;
 	transfers->open--;
@@ -212,9 +187,7 @@ void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uin
 	if (transfer->telling)
 		return;
 	transfer->telling = true;
-	transfer->next_telling = NULL;
-	*transfers->telling_last = transfer;
-	transfers->telling_last = &transfer->next_telling;
+	STAILQ_INSERT_TAIL(&transfers->telling, transfer, next_telling);
 }
 
 /* Give up bytes of the operation that are in no transfer yet. */
@@ -272,10 +245,9 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	struct transfers *transfers = &exchange->transfers;
 	uint32_t *next = get ? &exchange->rest->numbers.get : &exchange->rest->numbers.put;
 	uint64_t most = (uint64_t)TRANSFER_BLOCKS * exchange->block_size, length;
-	struct operation_posted *operation;
 	struct net_transfer *transfer;
+	struct operation_posted *operation = TAILQ_FIRST(&transfers->uncut[get]);
 
-	operation = TAILQ_FIRST(&transfers->uncut[get]);
 	if (!operation || *next - transfers->oldest[get] >= TRANSFERS_MOST)
 		return NULL;
 	assert_that(operation->cut < operation->length);

@@ -13,11 +13,13 @@ static bool owes_unready(struct net_association *association, uint64_t time)
 bool net_owes(const struct net_core *core)
 {
 	uint64_t soon = core->shared.now + core->shared.options.ack_delay;
-	const struct net_association *association = core->schedule.ready;
+	const struct net_association *association;
 
-	while (association && !output_owes(association) && !association_owes(association, soon))
-		association = association->next_ready;
-	return association || schedule_find(&core->schedule, soon, owes_unready);
+	STAILQ_FOREACH(association, &core->schedule.ready, next_ready) {
+		if (output_owes(association) || association_owes(association, soon))
+			return true;
+	}
+	return schedule_find(&core->schedule, soon, owes_unready);
 }
 
 void net_acknowledge(struct net_core *core)
@@ -25,7 +27,7 @@ void net_acknowledge(struct net_core *core)
 	uint64_t soon = core->shared.now + core->shared.options.ack_delay;
 	struct net_association *association;
 
-	for (association = core->schedule.ready; association; association = association->next_ready)
+	STAILQ_FOREACH(association, &core->schedule.ready, next_ready)
 		association_acknowledge(association, soon);
 	/* core_settle makes the association ready: the next search skips the association. */
 	while ((association = schedule_find(&core->schedule, soon, owes_unready))) {
@@ -57,7 +59,7 @@ unsigned net_output(struct net_core *core, uint64_t now, struct net_batch *batch
 	struct net_association *association;
 
 	core_clock(core, now);
-	while ((association = schedule->ready)) {
+	while ((association = STAILQ_FIRST(&schedule->ready))) {
 		/* Leave the queue first: output_batch may make the association ready again. */
 		schedule_unready(schedule, association);
 		output_batch(batch, association, core->shared.now);

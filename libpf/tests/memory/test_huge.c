@@ -248,7 +248,7 @@ static unsigned requests(const struct service *service)
 	const struct task *task;
 	unsigned count = 0;
 
-	for (task = service->tasks; task; task = task->next)
+	STAILQ_FOREACH(task, &service->tasks, next)
 		count++;
 	return count;
 }

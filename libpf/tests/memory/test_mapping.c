@@ -177,11 +177,10 @@ static void test_long_list(void **state)
 	assert_true(mappings_find(mappings, at(memory), &mapping));
 	assert_true(mapping.start == at(memory));
 	assert_int_equal(kernel.lists, 1);
-	task = service.tasks;
+	task = STAILQ_FIRST(&service.tasks);
 	assert_non_null(task);
-	assert_null(task->next);
-	service.tasks = NULL;
-	service.tasks_last = &service.tasks;
+	STAILQ_REMOVE_HEAD(&service.tasks, next);
+	assert_true(STAILQ_EMPTY(&service.tasks));
 	task->run(task, false);
 	assert_true(mappings_find(mappings, at(memory), &mapping));
 	/* Neighbours that differ in permissions only are one mapping. */

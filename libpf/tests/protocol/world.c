@@ -134,7 +134,7 @@ void host_pump(struct host *host)
 	room = transmit(host);
 	/* As deadline() in engine.c does. */
 	deadline = net_exact_deadline(host->core);
-	if (room && !host->core->schedule.ready)
+	if (room && STAILQ_EMPTY(&host->core->schedule.ready))
 		check_waiting(host);
 	if (deadline <= world->now)
 		deadline = world->now + 1;
