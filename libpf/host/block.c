@@ -41,6 +41,19 @@ void block_free(struct block *block)
 	free(block);
 }
 
+void block_moved(struct block *block, enum pf_stat stat)
+{
+	const struct transfer *transfer = block->transfer;
+	const pf_peer *peer = transfer->operation.peer;
+
+	assert_progress(peer->context);
+	statistic_add(&peer->context->statistics, stat, block->length);
+	record_moved(peer->context->trace, block->started, transfer, transfer_is_put(transfer),
+		     block_address(block, PF_SIDE_LOCAL), block_address(block, PF_SIDE_REMOTE),
+		     block->length, peer->id);
+	block_free(block);
+}
+
 void block_set_state(struct block *block, enum block_state state)
 {
 	struct blocks *blocks = &block->transfer->blocks;

@@ -45,6 +45,8 @@ struct block {
 /* Return a READY block, or NULL without memory: then the transfer has failed. */
 struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length);
 void block_free(struct block *block);
+/* Count and record the bytes of the block as moved, and free the block. */
+void block_moved(struct block *block, enum pf_stat stat);
 /* Cut off the bytes behind length, as a READY block. False without memory, as block_new. */
 bool block_cut(struct block *block, uint64_t length);
 /* Return a READY block, or NULL. */

@@ -159,12 +159,7 @@ static void block_done(struct device_request *request, const struct exanest_comp
 	operation_wake(&transfer->operation);
 	switch (completion->status) {
 	case 0:
-		statistic_add(&context->statistics, PF_STAT_DEVICE_BYTES, block->length);
-		record_moved(context->trace, block->started, transfer, transfer_is_put(transfer),
-			     block_address(block, PF_SIDE_LOCAL),
-			     block_address(block, PF_SIDE_REMOTE), block->length,
-			     transfer->operation.peer->id);
-		block_free(block);
+		block_moved(block, PF_STAT_DEVICE_BYTES);
 		return;
 	case -EHOSTUNREACH:
 	case -ECONNRESET:

@@ -348,12 +348,7 @@ static void block_answered(struct host_state *host, struct block *block, int sta
 		side = PF_SIDE_LOCAL;
 	}
 	if (status == PF_OK) {
-		statistic_add(&context->statistics, PF_STAT_STREAM_BYTES, block->length);
-		record_moved(context->trace, block->started, transfer, transfer_is_put(transfer),
-			     block_address(block, PF_SIDE_LOCAL),
-			     block_address(block, PF_SIDE_REMOTE), block->length,
-			     transfer->operation.peer->id);
-		block_free(block);
+		block_moved(block, PF_STAT_STREAM_BYTES);
 	} else if (status == PF_ERR_FAULT) {
 		block_fault(host, block, side, address, FAULT_MAJOR);
 	} else {
