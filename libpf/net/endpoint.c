@@ -46,16 +46,12 @@ socklen_t endpoint_address(const struct net_endpoint *bytes, union interface_add
 static void endpoint_to_address(const struct address_endpoint *endpoint,
 				union interface_address *address)
 {
-	memset(address, 0, sizeof(*address));
-	if (endpoint->family == 4) {
-		address->in.sin_family = AF_INET;
-		address->in.sin_port = endpoint->port;
-		memcpy(&address->in.sin_addr, endpoint->address, 4);
-	} else {
-		address->in6.sin6_family = AF_INET6;
-		address->in6.sin6_port = endpoint->port;
-		memcpy(&address->in6.sin6_addr, endpoint->address, 16);
-	}
+	struct endpoint from = { .family = endpoint->family, .port = endpoint->port };
+	struct net_endpoint bytes;
+
+	memcpy(from.address, endpoint->address, sizeof(from.address));
+	memcpy(&bytes, &from, sizeof(bytes));
+	(void)endpoint_address(&bytes, address);
 }
 
 static bool address_equals(const union interface_address *a, const union interface_address *b)

@@ -374,9 +374,8 @@ int net_transport_transfer(pf_peer *peer, enum operation_kind kind, char *local,
 	struct network *network = peer->context->network;
 	struct offload *offload;
 	struct operation *operation;
-	int status;
+	int status = offload_start(peer, kind, complete, arg, &offload);
 
-	status = offload_start(peer, kind, complete, arg, &offload);
 	if (status != PF_OK)
 		return status;
 	operation = &offload->operation;
@@ -401,9 +400,8 @@ int net_transport_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, ui
 	struct network *network = peer->context->network;
 	struct offload *offload;
 	uint64_t engine;
-	int status;
+	int status = offload_start(peer, OPERATION_ATOMIC, complete, arg, &offload);
 
-	status = offload_start(peer, OPERATION_ATOMIC, complete, arg, &offload);
 	if (status != PF_OK)
 		return status;
 	network_lock(network);

@@ -203,9 +203,8 @@ int socket_open(struct socket *result, uint8_t number, const struct interface *i
 	bool version6 = interface->address.any.sa_family == AF_INET6;
 	union interface_address address = interface->address;
 	socklen_t length = version6 ? sizeof(address.in6) : sizeof(address.in);
-	int status;
+	int status = socket_create(result, number, address.any.sa_family, buffer);
 
-	status = socket_create(result, number, address.any.sa_family, buffer);
 	if (status != PF_OK)
 		return status;
 	status = socket_bind(result->fd, &address, length, ports);

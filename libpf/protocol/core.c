@@ -579,9 +579,8 @@ int net_send_pack(struct net_association *association, uint8_t tag, const void *
 		  size_t header_length, size_t length, pf_pack_fn pack, void *arg)
 {
 	uint8_t *place;
-	int status;
+	int status = core_message_reserve(association, tag, header, header_length, length, &place);
 
-	status = core_message_reserve(association, tag, header, header_length, length, &place);
 	if (status != PF_OK)
 		return status;
 	pack(place, length, arg);
@@ -745,11 +744,9 @@ bool net_path_info(const struct net_association *association, unsigned path,
 	*info = (struct net_path_info){
 		.rtt = found->rtt,
 		.rtt_min = found->congestion.rtt_min == TRIP_MOST ? 0 : found->congestion.rtt_min,
-		.rtt_variation = found->variation,
 		.window = congestion_window(&found->congestion),
 		.in_flight = found->in_flight,
 		.packet = found->mtu.size,
-		.reordering = found->patience,
 	};
 	return true;
 }

@@ -451,7 +451,7 @@ struct net_statistics {
 	uint64_t data_duplicate;            /* packets of transfers received with nothing new */
 	uint64_t data_in_place;             /* packets received where the payload belongs */
 	uint64_t source_faults, destination_faults; /* blocks parked here */
-	uint64_t nacks_sent, nacks_received;        /* blocks */
+	uint64_t nacks_sent;                        /* blocks */
 	uint64_t asked_again; /* packets sent because the receiver asked after a fault */
 	uint64_t backup_held, backup_full; /* packets kept in the backup ring, and turned away */
 	uint64_t wanted; /* packets and entries of peers that wait for an answer */
@@ -465,10 +465,9 @@ enum net_drop net_last_drop(const struct net_core *core, struct net_endpoint *fr
 
 /* Findings of congestion control and MTU discovery, for pf_info and tests. */
 struct net_path_info {
-	uint64_t rtt, rtt_min, rtt_variation; /* ns; 0: unknown */
-	uint64_t window, in_flight;           /* bytes */
-	uint32_t packet;                      /* bytes of the longest packet known to pass */
-	uint64_t reordering; /* delay allowed for packets overtaken by later packets, ns */
+	uint64_t rtt, rtt_min;      /* ns; 0: unknown */
+	uint64_t window, in_flight; /* bytes */
+	uint32_t packet;            /* bytes of the longest packet known to pass */
 };
 bool net_path_info(const struct net_association *association, unsigned path,
 		   struct net_path_info *info);

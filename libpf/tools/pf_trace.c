@@ -131,9 +131,8 @@ static int program_run(char **arguments)
 {
 	struct sigaction action = { .sa_handler = signal_forward, .sa_flags = SA_RESTART };
 	int status;
-	pid_t pid;
+	pid_t pid = fork();
 
-	pid = fork();
 	if (pid < 0)
 		err(EXIT_FAILURE, "fork");
 	if (!pid) {
