@@ -279,6 +279,13 @@ const char *memory_open(struct memory *memory, const struct memory_kind *kind, b
 	return error;
 }
 
+size_t memory_longest(void)
+{
+	const char *full = getenv("EXANEST_TEST_FULL");
+
+	return full && full[0] ? 64 * MIB : 8 * MIB;
+}
+
 static void *disturb(void *arg)
 {
 	struct memory *memory = arg;

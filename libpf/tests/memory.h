@@ -123,6 +123,8 @@ static inline size_t memory_position(size_t offset)
 	return PAGE + offset;
 }
 
+/* Length of the longest buffers that tests try: more in the long lists of tests/run. */
+size_t memory_longest(void);
 /* Map, fill and prepare a buffer. A failure leaves nothing to close. */
 const char *memory_open(struct memory *memory, const struct memory_kind *kind, bool source,
 			size_t length, size_t offset, uint64_t seed);

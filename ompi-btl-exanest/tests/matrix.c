@@ -92,7 +92,8 @@ out:
 
 static void each_length(const struct memory_kind *kind, enum role role)
 {
-	static const size_t lengths[] = { 1, 4095, 4096, 16385, MIB + 3, 64 * MIB };
+	const size_t longest = memory_longest(),
+		     lengths[] = { 1, 4095, 4096, 16385, MIB + 3, longest };
 	uint64_t random = mpitest.test_seed;
 	size_t i, count = sizeof(lengths) / sizeof(lengths[0]);
 	int sender;
@@ -112,7 +113,7 @@ static void each_length(const struct memory_kind *kind, enum role role)
 			size_t offsets[2] = { 1 + mpitest_random_below(&random, PAGE - 1),
 					      1 + mpitest_random_below(&random, PAGE - 1) };
 
-			if (length < 64 * MIB)
+			if (length < longest)
 				move(kind, role, sender, length, aligned);
 			if (!kind->only)
 				move(kind, role, sender, length, offsets);

@@ -289,7 +289,7 @@ static void each_length(struct pair *pair, const struct cell *cell, struct rando
 	}
 	/* A long one takes seconds: once for each kind. */
 	if (!kind->most && cell->role == ROLE_BOTH && cell->direction == PUT && !cell->ring)
-		move(pair, cell, REPEAT(64 * MIB), 0, random_below(numbers, PAGE), numbers);
+		move(pair, cell, REPEAT(memory_longest()), 0, random_below(numbers, PAGE), numbers);
 }
 
 static void run_cell(void **state)
