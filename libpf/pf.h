@@ -36,6 +36,8 @@ extern "C" {
 #define PF_VERSION_MAJOR 0
 #define PF_VERSION_MINOR 2
 
+/* ---- pf_open(3): open a context with options ---- */
+
 /*
  * Return the version of the running library, PF_VERSION_MAJOR * 65536 + PF_VERSION_MINOR, which may
  * be newer than this header. A program built with an older minor version works with a newer
@@ -62,6 +64,8 @@ enum pf_status {
 	PF_ERR_TIMEOUT = -10,    /* nothing came from the peer for pf_options.peer_timeout */
 	PF_ERR_PROTOCOL = -11,   /* the peer broke the protocol */
 };
+
+/* ---- pf_strerror(3): text for a status of libpf ---- */
 
 /* Return a short English text for any status; static, never NULL. Thread safe. */
 const char *pf_strerror(int status);
@@ -173,6 +177,8 @@ typedef struct pf_option_info {
 	const char *const *names; /* of the values from minimum on, ended by NULL; or NULL */
 } pf_option_info;
 
+/* ---- pf_open(3) ---- */
+
 /* Return the options that are numbers; static, ended by an entry without a name. Thread safe. */
 const pf_option_info *pf_option_table(void);
 
@@ -239,6 +245,8 @@ void pf_close(pf_context *context);
  */
 void pf_allow_threads(pf_context *context);
 
+/* ---- pf_join(3): join the protection domain of a job ---- */
+
 /*
  * Join the protection domain of a job. secret is length bytes that all processes of the job know,
  * and no process outside. Call pf_join before the address is given to other processes. Only
@@ -255,11 +263,15 @@ typedef struct pf_attributes {
 	uint32_t node;         /* number of this host on the link of the engine; 0: no link */
 } pf_attributes;
 
+/* ---- pf_open(3) ---- */
+
 /*
  * Fill *attributes. size is sizeof(*attributes): later versions may add fields at the end, and
  * fields unknown to the running version become 0. Thread safe.
  */
 void pf_query(const pf_context *context, pf_attributes *attributes, size_t size);
+
+/* ---- pf_address(3): addresses and peers ---- */
 
 /*
  * Store the context's address in buffer, which has room for *length bytes, and the length in
@@ -327,6 +339,8 @@ typedef struct pf_completion {
 	void *arg;         /* as given to the operation */
 } pf_completion;
 
+/* ---- pf_put(3): move bytes to or from a peer's memory ---- */
+
 /* Called once for an operation that returned PF_OK. *completion is valid during the call. */
 typedef void (*pf_complete_fn)(pf_context *context, const pf_completion *completion);
 
@@ -349,6 +363,8 @@ int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
 int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_complete_fn complete,
 	   void *arg);
 
+/* ---- pf_register(3): prepare a buffer, for comparison with networks that need it ---- */
+
 /*
  * Make [address, address + length) ready as pf_options.mode says, for comparison
  * with networks that need registration; transfers do not. write: transfers will
@@ -363,6 +379,8 @@ int pf_register(pf_context *context, void *address, size_t length, int write,
 		pf_registration **registration);
 /* Undo pf_register and free the registration; NULL is allowed. Thread safe. */
 void pf_deregister(pf_context *context, pf_registration *registration);
+
+/* ---- pf_pager_register(3): memory whose pages the application supplies ---- */
 
 /*
  * A user-space pager: supply fills the pages of [address, address + length) whenever pages are
@@ -416,6 +434,8 @@ int pf_pager_evict(pf_pager *pager, void *address, size_t length);
  * page before. Thread safe.
  */
 void pf_pager_unregister(pf_pager *pager);
+
+/* ---- pf_send(3): messages between peers ---- */
 
 /*
  * Send an active message: header, then payload, reach the peer's receive callback as one contiguous
@@ -487,6 +507,8 @@ typedef void (*pf_warning_fn)(pf_context *context, pf_peer *peer, const char *te
 /* See pf_set_receive. */
 void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg);
 
+/* ---- pf_set_room(3): repeat a call that was refused with PF_ERR_AGAIN ---- */
+
 /*
  * Called once after calls for peer returned PF_ERR_AGAIN, by a later pf_progress, when the first of
  * the refused calls would find room, or the error of a peer that has failed. Sends are told of
@@ -504,6 +526,8 @@ void pf_set_room(pf_context *context, pf_room_fn room, void *arg);
 
 enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };
 
+/* ---- pf_atomic(3): atomic operation on a peer's memory ---- */
+
 /*
  * Change the aligned integer of width 4 or 8 bytes at remote in the peer. operand is added,
  * combined or stored; PF_COMPARE_SWAP stores operand if the integer equals compare. The change is
@@ -515,6 +539,8 @@ enum pf_atomic_op { PF_ADD, PF_AND, PF_OR, PF_XOR, PF_SWAP, PF_COMPARE_SWAP };
 int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, uint64_t remote,
 	      uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
 
+/* ---- pf_progress(3): make transfers and messages progress ---- */
+
 /*
  * Call pf_progress until all transfers and atomics posted to peer (NULL: to all peers) before the
  * call are complete. pf_flush does not return while a peer that has to take part is alive but does
@@ -522,6 +548,8 @@ int pf_atomic(pf_peer *peer, enum pf_atomic_op op, unsigned width, int fetch, ui
  * Not from a callback.
  */
 int pf_flush(pf_context *context, pf_peer *peer);
+
+/* ---- pf_posted(3): test whether transfers and atomics are complete ---- */
 
 /*
  * Flush without waiting. pf_posted returns a mark for all transfers and atomics posted to peer
@@ -535,12 +563,16 @@ int pf_flush(pf_context *context, pf_peer *peer);
 uint64_t pf_posted(const pf_context *context, const pf_peer *peer);
 int pf_flush_test(pf_context *context, pf_peer *peer, uint64_t mark);
 
+/* ---- pf_progress(3) ---- */
+
 /*
  * Take arrived messages, move blocks, call callbacks. Returns how many things happened, 0 if none.
  * Never waits for a page; sleeps only as pf_options.idle_polls says, and for up to 50 us at a time
  * while peers are being connected. If another thread is in pf_progress, returns 0 at once.
  */
 int pf_progress(pf_context *context);
+
+/* ---- pf_descriptor(3): wait for libpf with poll(2) ---- */
 
 /*
  * For programs with an event loop of their own: instead of calling pf_progress again and again,
@@ -673,6 +705,8 @@ typedef struct pf_stat_info {
 	const char *help; /* one phrase */
 } pf_stat_info;
 
+/* ---- pf_stat(3): statistics of a context ---- */
+
 /*
  * Return names and meanings, static: PF_STAT_COUNT entries, to which later versions append more.
  * Thread safe.
@@ -695,6 +729,8 @@ typedef struct pf_capability {
 	int available;    /* 0 or 1 */
 	char detail[192]; /* the result of the test, or why not available */
 } pf_capability;
+
+/* ---- pf_capabilities(3): what this machine offers to libpf ---- */
 
 /*
  * Try the capabilities of this machine and fill list, which has room for most entries. Returns how
