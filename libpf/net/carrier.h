@@ -58,6 +58,7 @@ struct carrier {
 	uint32_t credit;  /* bytes of packets, by wire_charge, that wait here without a loss */
 	uint64_t dropped; /* packets dropped for lack of room, by the count of the carrier */
 	bool reports;     /* reports may be there to be taken */
+	bool places;      /* receive puts payloads to places: predictions are of use */
 };
 
 struct carrier_operations {

@@ -369,6 +369,7 @@ int sockets_open(struct carrier **result, const struct carrier_setup *setup, cha
 	if (ports.least)
 		ports.first = ports.least + randombytes_uniform(ports.most - ports.least + 1);
 	sockets->carrier.operations = &sockets_operations;
+	sockets->carrier.places = true;
 	sockets->carrier.descriptor = epoll_create1(EPOLL_CLOEXEC);
 	error = errno;
 	taken = sockets_open_all(sockets, found, count, ports, (uint32_t)options->socket_buffer);

@@ -47,9 +47,10 @@ unsigned traffic_receive(struct traffic *traffic, struct net_core *core, enum ne
 
 	assert_locked(traffic->lock, true);
 	for (;;) {
-		predicted = net_foresees(core) ? net_predict(core, traffic->now(traffic->user),
-							     places, NET_BATCH_MOST, &header) :
-						 0;
+		predicted = 0;
+		if (carrier->places && net_foresees(core))
+			predicted = net_predict(core, traffic->now(traffic->user), places,
+						NET_BATCH_MOST, &header);
 		count = carrier->operations->receive(carrier, places, predicted, header, &packets);
 		if (count != PF_ERR_FAULT)
 			break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "network.h"
 
-#include "sockets.h"
+#include "net/carrier.h"
 #include "protocol/wire.h"
 
 #define POOLED 2048 /* longest packet whose memory is reused, bytes */
@@ -70,7 +70,7 @@ struct report {
 	struct host *host;
 	struct net_endpoint to;
 	uint32_t life;
-	size_t most;
+	uint32_t most;
 };
 
 static void deliver_report(struct world *world, void *arg)
@@ -79,8 +79,8 @@ static void deliver_report(struct world *world, void *arg)
 	struct host *host = report->host;
 
 	if (host->core && host->life == report->life) {
-		net_too_big(host->core, &report->to, report->most);
-		host_pump(host);
+		host_report(host,
+			    &(struct carrier_report){ .to = report->to, .most = report->most });
 	}
 	free(report);
 }
@@ -93,7 +93,7 @@ static void too_big(struct world *world, const struct packet *packet)
 
 	if (!report)
 		abort();
-	*report = (struct report){ host, sockets_endpoint(packet->to, packet->path), host->life,
+	*report = (struct report){ host, world_endpoint(packet->to, packet->path), host->life,
 				   world->settings.mtu };
 	world_call(world, world->now + world->settings.delay, deliver_report, report);
 }

@@ -113,6 +113,7 @@ static void choose_settings(const struct arguments *arguments, uint64_t seed,
 	settings->no_memory = PER_MILLION(ONE_OF(&numbers, 0, 0, 10000));
 	settings->full = PER_MILLION(ONE_OF(&numbers, 0, 1000, 20000));
 	settings->no_segments = !world_below(&numbers, 8);
+	settings->memory = !world_below(&numbers, 4);
 	settings->beyond = load_beyond(load);
 	settings->arena = (load_arena(load) + WORLD_PAGE - 1) & ~(size_t)(WORLD_PAGE - 1);
 }

@@ -7,157 +7,114 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "carrier.h"
 #include "network.h"
-#include "net/socket.h"
+#include "net/sockets.h"
 #include "protocol/wire.h"
 
-#define PORT 7777
-#define RECEIVES_MOST 8 /* the same as in engine.c */
 /* Limits of what the kernel gathers into one datagram. */
 #define GRO_PACKETS 64
 #define GRO_BYTES 65000
 
-struct sockets {
+struct system {
+	struct sockets sockets;
 	struct world *world;
-	struct host *host; /* the one that makes a system call */
-	struct socket sockets[NET_PATHS_MOST];
-	struct receiver *receiver;
-	struct net_batch *batches;
-	unsigned corrupt; /* corrupt packets received and not handed in yet */
 };
 
-static struct sockets *the_sockets; /* for system calls */
+static struct world *the_world; /* for system calls */
 
-static bool gather(void *user, const struct iovec *from, unsigned count, void *to)
+static struct system *system_of(struct carrier *carrier)
 {
-	return sockets_gather(((struct sockets *)user)->host, from, count, to);
+	return (struct system *)carrier;
 }
 
-struct sockets *sockets_create(struct world *world)
+static bool system_gather(void *user, const struct iovec *from, unsigned count, void *to)
 {
-	bool copied = world->settings.options.auth != NET_AUTH_HEADER;
-	struct sockets *sockets = calloc(1, sizeof(*sockets));
+	return host_gather(((struct world *)user)->acting, from, count, to);
+}
+
+static void system_close(struct carrier *carrier)
+{
+	receiver_destroy(system_of(carrier)->sockets.receiver);
+	free(carrier);
+	the_world = NULL;
+}
+
+static void check_places(struct world *world, const struct net_place *places, unsigned count)
+{
+	size_t end = world->settings.arena + world->settings.beyond;
 	unsigned i;
 
-	if (!sockets)
-		abort();
-	sockets->world = world;
-	sockets->receiver = receiver_create(gather, sockets);
-	sockets->batches = aligned_alloc(64, SEND_BATCHES * sizeof(struct net_batch));
-	if (!sockets->receiver || !sockets->batches)
-		abort();
-	for (i = 0; i < SEND_BATCHES; i++) {
-		sockets->batches[i].room = NULL;
-		if (!copied)
-			continue;
-		sockets->batches[i].room = aligned_alloc(64, (NET_BATCH_BYTES + 2048 + 63) & ~63u);
-		if (!sockets->batches[i].room)
-			abort();
+	for (i = 0; i < count; i++) {
+		size_t offset = (uintptr_t)places[i].address - (uintptr_t)world->acting->arena;
+
+		if (!places[i].length || places[i].length > end || offset > end - places[i].length)
+			world_fail(world, "a predicted place is not in this host's memory");
+		if (i && i + 1 < count && places[i].length != places[0].length)
+			world_fail(world, "predicted places differ in length");
 	}
+}
+
+/* Receive as sockets do, and check the places before and the packets after. */
+static int system_receive(struct carrier *carrier, const struct net_place *places, unsigned count,
+			  uint32_t header, struct net_packet **packets)
+{
+	struct world *world = system_of(carrier)->world;
+	int received, i;
+
+	check_places(world, places, count);
+	received = sockets_operations.receive(carrier, places, count, header, packets);
+	for (i = 0; i < received; i++) {
+		if ((uintptr_t)(*packets)[i].header % 8)
+			world_fail(world, "a packet is not aligned");
+	}
+	return received;
+}
+
+static bool system_report(struct carrier *carrier, bool woken, struct carrier_report *report)
+{
+	return world_take_report(system_of(carrier)->world, report);
+}
+
+struct carrier *carrier_of_sockets(struct world *world)
+{
+	static struct carrier_operations operations;
+	struct system *system = calloc(1, sizeof(*system));
+	struct sockets *sockets = &system->sockets;
+	unsigned i;
+
+	if (!system)
+		abort();
+	operations = sockets_operations;
+	operations.close = system_close;
+	operations.receive = system_receive;
+	operations.report = system_report;
+	sockets->carrier.operations = &operations;
+	sockets->receiver = receiver_create(system_gather, world);
+	if (!sockets->receiver)
+		abort();
+	sockets->interfaces.count = NET_PATHS_MOST;
 	for (i = 0; i < NET_PATHS_MOST; i++) {
-		sockets->sockets[i].fd = (int)i;
-		sockets->sockets[i].number = (uint8_t)i;
-		sockets->sockets[i].segments = !world->settings.no_segments;
+		sockets->interfaces.list[i].address.in.sin_family = AF_INET;
+		sockets->list[i].fd = (int)i;
+		sockets->list[i].number = (uint8_t)i;
+		sockets->list[i].bound = true;
+		sockets->list[i].segments = !world->settings.no_segments;
+		sockets->list[NET_PATHS_MOST + i].fd = -1;
 	}
-	return sockets;
-}
-
-void sockets_destroy(struct sockets *sockets)
-{
-	unsigned i;
-
-	receiver_destroy(sockets->receiver);
-	for (i = 0; i < SEND_BATCHES; i++)
-		free(sockets->batches[i].room);
-	free(sockets->batches);
-	free(sockets);
-	the_sockets = NULL;
+	system->world = the_world = world;
+	return &sockets->carrier;
 }
 
 static void put_address(union interface_address *address, unsigned number)
 {
 	memset(&address->in, 0, sizeof(address->in));
 	address->in.sin_family = AF_INET;
-	address->in.sin_port = PORT;
+	address->in.sin_port = WORLD_PORT;
 	address->in.sin_addr.s_addr = number;
 }
 
-struct net_endpoint sockets_endpoint(unsigned number, unsigned path)
-{
-	union interface_address address;
-	struct net_endpoint endpoint;
-
-	put_address(&address, number);
-	endpoint_make(&endpoint, (uint8_t)path, &address);
-	return endpoint;
-}
-
-/* ---- the memory of a host ---- */
-
-/* MEMORY_OTHER: of the core or the system, not of the arena. */
-enum memory { MEMORY_OTHER, MEMORY_PRESENT, MEMORY_ABSENT };
-
-static enum memory memory_of(struct host *host, const void *bytes, size_t length)
-{
-	const struct settings *settings = &host->world->settings;
-	size_t offset = (uintptr_t)bytes - (uintptr_t)host->arena, page;
-
-	if (offset >= settings->arena + settings->beyond)
-		return MEMORY_OTHER;
-	if (length > settings->arena || offset > settings->arena - length)
-		return MEMORY_ABSENT;
-	if (world_chance(host->world, settings->fault))
-		return MEMORY_ABSENT;
-	for (page = offset / WORLD_PAGE; page <= (offset + length - 1) / WORLD_PAGE; page++) {
-		/* The system resolves some faults, and reports others. */
-		if (!host->present[page] && world_random(host->world) % 2)
-			return MEMORY_ABSENT;
-		host->present[page] = 1;
-	}
-	return MEMORY_PRESENT;
-}
-
-bool sockets_gather(struct host *host, const struct iovec *from, unsigned count, void *to)
-{
-	uint8_t *bytes = to;
-
-	for (; count; bytes += from->iov_len, from++, count--) {
-		if (memory_of(host, from->iov_base, from->iov_len) == MEMORY_ABSENT) {
-			/* The corrupt packets may be among those that are lost. */
-			host->world->sockets->corrupt = 0;
-			return false;
-		}
-		memcpy(bytes, from->iov_base, from->iov_len);
-	}
-	return true;
-}
-
-unsigned sockets_place(struct host *host, const struct net_piece *pieces, unsigned count)
-{
-	unsigned i;
-
-	for (i = 0; i < count; i++) {
-		void *at = (void *)(uintptr_t)pieces[i].address;
-
-		if (memory_of(host, at, pieces[i].length) != MEMORY_PRESENT)
-			break;
-		memcpy(at, pieces[i].bytes, pieces[i].length);
-	}
-	return i;
-}
-
 /* ---- receiving ---- */
-
-static struct packet *take(struct host *host)
-{
-	struct packet *packet = host->queue;
-
-	host->queue = packet->next;
-	if (!host->queue)
-		host->queue_last = &host->queue;
-	host->waiting -= wire_charge(packet->length);
-	return packet;
-}
 
 /* A position in the vectors of a message. */
 struct scatter {
@@ -172,7 +129,7 @@ static bool scatter(struct host *host, struct scatter *to, const uint8_t *bytes,
 		size_t piece = room < length ? room : length;
 		uint8_t *at = (uint8_t *)to->vector->iov_base + to->used;
 
-		if (memory_of(host, at, piece) == MEMORY_ABSENT)
+		if (host_memory(host, at, piece) == MEMORY_ABSENT)
 			return false;
 		memcpy(at, bytes, piece);
 		bytes += piece;
@@ -208,7 +165,6 @@ static struct timespec stamp(uint64_t time)
 static long receive_message(struct host *host, unsigned path, struct msghdr *message)
 {
 	struct scatter to = { message->msg_iov, message->msg_iovlen, 0 };
-	struct sockets *sockets = host->world->sockets;
 	struct packet *packet = host->queue, *next;
 	void *control = message->msg_control;
 	uint32_t length, total = 0, count = 0;
@@ -233,7 +189,7 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	put_address(message->msg_name, from);
 	message->msg_namelen = sizeof(struct sockaddr_in);
 	do {
-		packet = take(host);
+		packet = host_next(host);
 		length = packet->length;
 		/* After a fault the rest of the datagram is lost. */
 		present = present && scatter(host, &to, packet->bytes, length);
@@ -251,7 +207,7 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	}
 	if (count > 1)
 		put_control(message, control, IPPROTO_UDP, UDP_GRO, &segment, sizeof(segment));
-	sockets->corrupt += corrupt;
+	host->world->corrupt += corrupt;
 	return total;
 }
 
@@ -270,145 +226,31 @@ static long receive_messages(struct host *host, unsigned path, struct mmsghdr *m
 	return done ? (long)done : -1;
 }
 
-static uint64_t rejected(const struct net_statistics *statistics)
-{
-	return statistics->dropped;
-}
-
-static void hand_in(struct host *host, unsigned count)
-{
-	struct sockets *sockets = host->world->sockets;
-	uint64_t before = rejected(net_statistics(host->core));
-	unsigned i;
-
-	for (i = 0; i < count; i++) {
-		if ((uintptr_t)sockets->receiver->packets[i].header % 8)
-			world_fail(host->world, "a packet is not aligned");
-	}
-	net_input(host->core, host->world->now, sockets->receiver->packets, count,
-		  host->closed ? NET_NOT_LENT : host->lent);
-	host_take(host);
-	if (rejected(net_statistics(host->core)) - before < sockets->corrupt)
-		world_fail(host->world, "host %u accepted a corrupt packet", host->number);
-}
-
-static unsigned predict(struct host *host, struct net_place *places, uint32_t *header)
-{
-	const struct settings *settings = &host->world->settings;
-	unsigned count, i;
-
-	if (!world_chance(host->world, settings->predict) || !net_foresees(host->core))
-		return 0;
-	count = net_predict(host->core, host->world->now, places, NET_BATCH_MOST, header);
-	for (i = 0; i < count; i++) {
-		size_t offset = (uintptr_t)places[i].address - (uintptr_t)host->arena;
-		size_t end = settings->arena + settings->beyond;
-
-		if (!places[i].length || places[i].length > end || offset > end - places[i].length)
-			world_fail(host->world, "a predicted place is not in this host's memory");
-		if (i && i + 1 < count && places[i].length != places[0].length)
-			world_fail(host->world, "predicted places differ in length");
-	}
-	return count;
-}
-
-void sockets_receive(struct host *host)
-{
-	struct sockets *sockets = host->world->sockets;
-	struct net_place places[NET_BATCH_MOST];
-	unsigned calls, count, most = 1;
-	uint32_t header = 0;
-	int received;
-
-	the_sockets = sockets;
-	sockets->host = host;
-	for (calls = 0; calls < RECEIVES_MOST && host->queue; calls++) {
-		count = predict(host, places, &header);
-		sockets->corrupt = 0;
-		received = socket_receive(&sockets->sockets[host->queue->path], sockets->receiver,
-					  most, places, count, header);
-		most = RECEIVE_MESSAGES;
-		if (received > 0)
-			hand_in(host, (unsigned)received);
-		else if (received == PF_ERR_FAULT)
-			net_misplaced(host->core);
-	}
-}
-
 /* ---- sending ---- */
 
-static uint32_t segment_of(const struct msghdr *message, uint32_t length)
+/* Return the length of the packets to cut, bytes; 0: a single packet. */
+static uint32_t segment_of(const struct msghdr *message)
 {
 	const struct cmsghdr *header = message->msg_control;
 	uint16_t segment;
 
 	if (!message->msg_controllen || header->cmsg_type != UDP_SEGMENT)
-		return length;
+		return 0;
 	memcpy(&segment, CMSG_DATA(header), sizeof(segment));
 	return segment;
 }
 
-/* Send the bytes of a message as packets. */
-static void send_packets(struct host *host, unsigned to, unsigned path,
-			 const struct msghdr *message, uint32_t length, uint32_t segment)
-{
-	const struct iovec *vector = message->msg_iov;
-	struct world *world = host->world;
-	size_t used = 0;
-
-	while (length) {
-		uint32_t size = length < segment ? length : segment, done = 0;
-		struct packet *packet = packet_new(world, size);
-
-		while (done < size) {
-			size_t piece = vector->iov_len - used;
-
-			if (piece > size - done)
-				piece = size - done;
-			memcpy(packet->bytes + done, (uint8_t *)vector->iov_base + used, piece);
-			done += (uint32_t)piece;
-			used += piece;
-			if (used < vector->iov_len)
-				continue;
-			vector++;
-			used = 0;
-		}
-		packet->from = host->number;
-		packet->to = to;
-		packet->path = (uint8_t)path;
-		packet->ecn = 2;
-		length -= size;
-		packet_transmit(world, packet);
-	}
-}
-
 static long send_message(struct host *host, unsigned path, const struct msghdr *message)
 {
-	const struct settings *settings = &host->world->settings;
 	const struct sockaddr_in *address = message->msg_name;
-	uint32_t length = 0, segment;
-	bool present = true;
+	uint32_t length = 0;
 	size_t i;
 
-	for (i = 0; i < message->msg_iovlen; i++) {
-		const struct iovec *vector = &message->msg_iov[i];
-
-		length += (uint32_t)vector->iov_len;
-		present = present &&
-			  memory_of(host, vector->iov_base, vector->iov_len) != MEMORY_ABSENT;
-	}
-	segment = segment_of(message, length);
-	errno = 0;
-	if (world_chance(host->world, settings->full))
-		errno = world_random(host->world) % 2 ? EAGAIN : ENOBUFS;
-	else if (segment > settings->interface_mtu)
-		errno = segment < length ? EINVAL : EMSGSIZE;
-	else if (!present)
-		errno = EFAULT;
-	if (errno)
-		return -1;
-	send_packets(host, address->sin_addr.s_addr, path, message, length, segment);
-	return length;
+	for (i = 0; i < message->msg_iovlen; i++)
+		length += (uint32_t)message->msg_iov[i].iov_len;
+	errno = host_send(host, address->sin_addr.s_addr, path, message->msg_iov,
+			  message->msg_iovlen, segment_of(message));
+	return errno ? -1 : (long)length;
 }
 
 static long send_messages(struct host *host, unsigned path, struct mmsghdr *messages,
@@ -426,79 +268,6 @@ static long send_messages(struct host *host, unsigned path, struct mmsghdr *mess
 	return done ? (long)done : -1;
 }
 
-static unsigned path_of(const struct net_batch *batch)
-{
-	struct endpoint endpoint;
-
-	memcpy(&endpoint, &batch->to, sizeof(endpoint));
-	return endpoint.socket;
-}
-
-/* Handle a batch that the system refused, like engine.c. False: there is no room. */
-static bool refused(struct host *host, struct net_batch *batch, enum socket_sent why)
-{
-	switch (why) {
-	case SOCKET_FAULT:
-		net_unsent(host->core, batch, true);
-		return true;
-	case SOCKET_TOO_LONG:
-		if (batch->probe)
-			return true;
-		net_unsent(host->core, batch, false);
-		net_too_big(host->core, &batch->to, host->world->settings.interface_mtu);
-		return true;
-	default:
-		net_unsent(host->core, batch, false);
-		return false;
-	}
-}
-
-static bool send_batches(struct host *host, struct net_batch *batches, unsigned count)
-{
-	struct sockets *sockets = host->world->sockets;
-	struct net_batch *run[SEND_BATCHES];
-	enum socket_sent stopped;
-	unsigned at = 0, length, sent;
-	bool room = true;
-
-	while (at < count) {
-		unsigned path = path_of(&batches[at]);
-
-		for (length = 0; at + length < count; length++) {
-			if (path_of(&batches[at + length]) != path)
-				break;
-			run[length] = &batches[at + length];
-		}
-		if (!room) {
-			net_unsent(host->core, &batches[at++], false);
-			continue;
-		}
-		sent = socket_send(&sockets->sockets[path], run, length, &stopped);
-		at += sent;
-		if (sent < length)
-			room = refused(host, &batches[at++], stopped);
-	}
-	return room;
-}
-
-bool sockets_transmit(struct host *host)
-{
-	struct sockets *sockets = host->world->sockets;
-	unsigned count;
-	bool room;
-
-	the_sockets = sockets;
-	sockets->host = host;
-	do {
-		for (count = 0; count < SEND_BATCHES; count++) {
-			if (!net_output(host->core, host->world->now, &sockets->batches[count]))
-				break;
-		}
-		room = send_batches(host, sockets->batches, count);
-	} while (count == SEND_BATCHES && room);
-	return room;
-}
-
 /* ---- system calls (ld --wrap) ---- */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
@@ -506,10 +275,17 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
-	if (clock != CLOCK_REALTIME || !the_sockets)
+	if (clock != CLOCK_REALTIME || !the_world)
 		return __real_clock_gettime(clock, time);
-	*time = stamp(the_sockets->world->now);
+	*time = stamp(the_world->now);
 	return 0;
+}
+
+unsigned __wrap_interface_mtu(const struct interface *interface);
+
+unsigned __wrap_interface_mtu(const struct interface *interface)
+{
+	return the_world->settings.interface_mtu + 28;
 }
 
 long __real_syscall(long number, ...);
@@ -530,13 +306,13 @@ long __wrap_syscall(long number, ...)
 	what = (void *)arguments[1];
 	switch (number) {
 	case SYS_recvmsg:
-		return receive_message(the_sockets->host, path, what);
+		return receive_message(the_world->acting, path, what);
 	case SYS_recvmmsg:
-		return receive_messages(the_sockets->host, path, what, (unsigned)arguments[2]);
+		return receive_messages(the_world->acting, path, what, (unsigned)arguments[2]);
 	case SYS_sendmsg:
-		return send_message(the_sockets->host, path, what);
+		return send_message(the_world->acting, path, what);
 	case SYS_sendmmsg:
-		return send_messages(the_sockets->host, path, what, (unsigned)arguments[2]);
+		return send_messages(the_world->acting, path, what, (unsigned)arguments[2]);
 	default:
 		return __real_syscall(number, arguments[0], arguments[1], arguments[2],
 				      arguments[3], arguments[4], arguments[5]);

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "protocol/core.h"
-#include "protocol/sockets.h"
+#include "protocol/world.h"
 #include "protocol/wire.h"
 
 #define LENGTH 50000u
@@ -607,7 +607,7 @@ static void test_dead_before_completion(void **state)
 static void test_false_refusal(void **state)
 {
 	struct settings settings = three_hosts();
-	struct net_endpoint endpoint = sockets_endpoint(1, 0);
+	struct net_endpoint endpoint = world_endpoint(1, 0);
 	struct world *world = make_used(&settings);
 	unsigned i;
 
@@ -632,7 +632,7 @@ static void test_false_refusal_in_silence(void **state)
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct settings settings = three_hosts();
-		struct net_endpoint endpoint = sockets_endpoint(1, cases[i].path);
+		struct net_endpoint endpoint = world_endpoint(1, cases[i].path);
 		struct world *world;
 
 		settings.paths = 2;
@@ -740,7 +740,7 @@ static void test_answer_unsent(void **state)
 	struct settings settings = three_hosts();
 	struct world *world = make_used(&settings);
 	struct net_association *association = world->hosts[1].peers[0];
-	struct net_endpoint endpoint = sockets_endpoint(1, 0);
+	struct net_endpoint endpoint = world_endpoint(1, 0);
 
 	world_pass(world, 5 * SECOND);
 	assert_null(association->busy);
@@ -969,7 +969,7 @@ static void test_answered(void **state)
 
 static void refuse(struct world *world, enum net_refusal refusal, unsigned path)
 {
-	struct net_endpoint endpoint = sockets_endpoint(1, path);
+	struct net_endpoint endpoint = world_endpoint(1, path);
 	unsigned i;
 
 	for (i = 0; i < 30; i++) {
@@ -1330,7 +1330,7 @@ static void test_shorter_packet(void **state)
 	struct settings settings = three_hosts();
 	struct world *world = make_used(&settings);
 	struct host *host = &world->hosts[0];
-	const struct net_endpoint to = sockets_endpoint(1, 0);
+	const struct net_endpoint to = world_endpoint(1, 0);
 	uint64_t before;
 
 	host_put(host, 0, 1, settings.arena / 2, settings.arena / 2, NULL);

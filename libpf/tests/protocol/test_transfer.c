@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "protocol/core.h"
-#include "protocol/sockets.h"
+#include "protocol/world.h"
 #include "protocol/transfer.h"
 #include "protocol/wire.h"
 
@@ -1068,7 +1068,7 @@ static void catch_packet(struct world *world, unsigned from, unsigned to, const 
 	caught[caught_count].bytes = test_alloc(length);
 	caught[caught_count].length = length;
 	memcpy(caught[caught_count].bytes, bytes, length);
-	caught_from = sockets_endpoint(0, 0);
+	caught_from = world_endpoint(0, 0);
 	packets[caught_count] = (struct net_packet){ .header = caught[caught_count].bytes,
 						     .header_length = (uint32_t)length,
 						     .from = &caught_from };

@@ -5,6 +5,8 @@
 
 #include "protocol/core.h"
 #include "protocol/wire.h"
+#include "carrier.h"
+#include "net/traffic.h"
 #include "network.h"
 #include "pattern.h"
 #include "sockets.h"
@@ -79,11 +81,58 @@ static void visit_later(struct host *host)
 /* Send what may be sent. False: there was no room for all of it. */
 static bool transmit(struct host *host)
 {
-	bool room = sockets_transmit(host);
+	struct world *world = host->world;
+
+	world->acting = host;
+	traffic_transmit(world->traffic, host->core, world->now);
+	return !world->traffic->held;
+}
+
+/* The same, and come back if there was no room. */
+static bool transmit_again(struct host *host)
+{
+	bool room = transmit(host);
 
 	if (!room && !host->away)
 		visit_later(host);
 	return room;
+}
+
+/* Receive packets that wait, as many as one round of the carrier does. */
+static void receive(struct host *host)
+{
+	struct world *world = host->world;
+	uint64_t dropped;
+	uint32_t waited;
+	unsigned count;
+
+	world->acting = host;
+	world->carrier->operations->look(world->carrier, ++world->looks, true);
+	do {
+		/* Callbacks of events may have other hosts send. */
+		world->acting = host;
+		world->corrupt = 0;
+		world->carrier->places = !world->settings.memory &&
+					 world_chance(world, world->settings.predict);
+		dropped = host_statistics(host)->dropped;
+		count = traffic_receive(world->traffic, host->core,
+					host->closed ? NET_NOT_LENT : host->lent, &waited);
+		if (!count)
+			break;
+		host_take(host);
+		if (host_statistics(host)->dropped - dropped < world->corrupt)
+			world_fail(world, "host %u accepted a corrupt packet", host->number);
+	} while (host->queue);
+}
+
+void host_report(struct host *host, const struct carrier_report *report)
+{
+	struct world *world = host->world;
+
+	world->acting = host;
+	world->report = report;
+	traffic_take_reports(world->traffic, host->core, false);
+	host_pump(host);
 }
 
 /* Packets sent, without those that find out the path's size: these go when output is asked for. */
@@ -112,7 +161,7 @@ static void check_waiting(struct host *host)
 		deadline = association->deadline;
 		before = packets_due(host);
 		schedule_ready(&host->core->schedule, association);
-		if (!transmit(host))
+		if (!transmit_again(host))
 			return;
 		if (packets_due(host) != before || association->deadline < deadline)
 			world_fail(world,
@@ -131,8 +180,8 @@ void host_pump(struct host *host)
 	if (!host->core || host->stopped)
 		return;
 	host_take(host);
-	room = transmit(host);
-	/* As deadline() in engine.c does. */
+	room = transmit_again(host);
+	/* Like network_deadline() in network.c. */
 	deadline = net_exact_deadline(host->core);
 	if (room && STAILQ_EMPTY(&host->core->schedule.ready))
 		check_waiting(host);
@@ -152,9 +201,9 @@ static void visit(struct host *host)
 	if (!host->core || host->stopped)
 		return;
 	while (host->queue) {
-		sockets_receive(host);
+		receive(host);
 		if (host->queue)
-			sockets_transmit(host);
+			transmit(host);
 	}
 	if (net_deadline(host->core) <= host->world->now)
 		net_advance(host->core, host->world->now);
@@ -182,11 +231,14 @@ static void arrive(struct world *world, struct packet *packet)
 		/* Its system reports that no socket listens, unless that report is lost. */
 		if (from->core && !from->stopped && world->settings.reports &&
 		    world_chance(world, ~world->settings.loss)) {
-			struct net_endpoint endpoint = sockets_endpoint(host->number, packet->path);
+			struct carrier_report report = {
+				.to = world_endpoint(host->number, packet->path),
+				.refused = true,
+				.refusal = NET_REFUSED_PORT,
+			};
 
 			world->settings.reports--;
-			net_refused(from->core, &endpoint, NET_REFUSED_PORT);
-			host_pump(from);
+			host_report(from, &report);
 		}
 		packet_free(world, packet);
 		return;
@@ -328,7 +380,7 @@ static unsigned on_place_many(void *user, const struct net_piece *pieces, unsign
 	struct host *host = user;
 
 	host->places_many++;
-	return sockets_place(host, pieces, count);
+	return host_place(host, pieces, count);
 }
 
 static int on_fetch(void *user, const struct net_wait *wait, uint64_t address, void *to,
@@ -346,7 +398,7 @@ static bool on_gather(void *user, const struct iovec *from, unsigned count, void
 	struct host *host = user;
 
 	host->gathers++;
-	return sockets_gather(host, from, count, to);
+	return host_gather(host, from, count, to);
 }
 
 static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
@@ -534,7 +586,7 @@ void host_continue(struct host *host)
 struct net_association *host_peer(struct host *host, unsigned peer)
 {
 	struct host *other = &host->world->hosts[peer];
-	struct net_endpoint endpoint = sockets_endpoint(peer, 0);
+	struct net_endpoint endpoint = world_endpoint(peer, 0);
 	uint32_t who[2] = { host->number, host->life };
 	unsigned path;
 
@@ -545,7 +597,7 @@ struct net_association *host_peer(struct host *host, unsigned peer)
 	host->peers[peer] = net_open(host->core, other->id, other->key, &endpoint, who, sizeof(who),
 				     other);
 	for (path = 1; host->peers[peer] && path < host->world->settings.paths; path++) {
-		endpoint = sockets_endpoint(peer, path);
+		endpoint = world_endpoint(peer, path);
 		net_path_add(host->peers[peer], &endpoint);
 	}
 	host->peer_life[peer] = other->life;
@@ -604,6 +656,11 @@ uint64_t world_sum(const struct world *world, size_t offset)
 	return sum;
 }
 
+static uint64_t world_clock(void *user)
+{
+	return ((const struct world *)user)->now;
+}
+
 struct world *world_create(const struct settings *settings)
 {
 	struct world *world = calloc(1, sizeof(*world));
@@ -616,7 +673,18 @@ struct world *world_create(const struct settings *settings)
 	world->now = SECOND;
 	world->hosts = calloc(settings->hosts, sizeof(*world->hosts));
 	world->ports = calloc(settings->hosts, sizeof(*world->ports));
-	world->sockets = sockets_create(world);
+	world->carrier = settings->memory ? carrier_in_memory(world) : carrier_of_sockets(world);
+	pthread_mutex_init(&world->lock, NULL);
+	pthread_mutex_lock(&world->lock);
+	world->traffic = calloc(1, sizeof(*world->traffic));
+	if (!world->traffic)
+		abort();
+	world->traffic->carrier = world->carrier;
+	world->traffic->lock = &world->lock;
+	world->traffic->now = world_clock;
+	world->traffic->user = world;
+	if (traffic_create(world->traffic, settings->options.auth) != PF_OK)
+		abort();
 	for (i = 0; i < settings->hosts; i++) {
 		struct host *host = &world->hosts[i];
 
@@ -705,8 +773,12 @@ void world_destroy(struct world *world)
 		free(host->peers);
 		free(host->peer_life);
 	}
+	world->carrier->operations->close(world->carrier);
 	packets_destroy(world);
-	sockets_destroy(world->sockets);
+	traffic_destroy(world->traffic);
+	free(world->traffic);
+	pthread_mutex_unlock(&world->lock);
+	pthread_mutex_destroy(&world->lock);
 	free(world->hosts);
 	free(world->ports);
 	free(world->events.heap);

@@ -7,6 +7,7 @@
 #ifndef PF_TESTS_NET_WORLD_H
 #define PF_TESTS_NET_WORLD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +19,14 @@
 #include "protocol/net.h"
 
 #define WORLD_PAGE 4096u
+#define WORLD_PORT 7777
 #define MICROSECOND 1000ull
 #define MILLISECOND 1000000ull
 #define SECOND 1000000000ull
+
+struct carrier;
+struct carrier_report;
+struct traffic;
 
 /* Probabilities are in 2^-32. */
 #define PER_MILLION(n) ((uint32_t)((n)*4294.967295))
@@ -48,6 +54,7 @@ struct settings {
 	uint32_t predict;       /* payloads are received where the core predicts them */
 	uint32_t away;          /* the host handles a packet or a timer late, */
 	uint64_t away_time;     /* on average by this time */
+	bool memory;            /* the carrier is in memory, without sockets */
 	bool no_segments;       /* packets are sent one by one */
 	size_t arena;
 	size_t beyond;       /* bytes behind the arena that belong to the host and are not mapped */
@@ -106,7 +113,13 @@ struct world {
 	struct events events;
 	uint64_t packets, dropped;
 	struct packet *free_packets;
-	struct sockets *sockets;
+	struct carrier *carrier;
+	struct traffic *traffic; /* of the host that acts */
+	pthread_mutex_t lock;    /* held: no other thread is in a world */
+	struct host *acting;
+	uint64_t looks;
+	unsigned corrupt;                    /* corrupt packets received and not handed in yet */
+	const struct carrier_report *report; /* NULL: none */
 	bool failed;
 	/* Called for each packet that is sent; for each that reaches its host. */
 	void (*tap)(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
@@ -140,6 +153,9 @@ bool port_queue(struct world *world, struct port *port, uint32_t length, uint64_
 void world_inject(struct world *world, unsigned from, unsigned to, const void *bytes,
 		  size_t length);
 
+/* The endpoint of this host on a path. */
+struct net_endpoint world_endpoint(unsigned number, unsigned path);
+
 void host_start(struct host *host);
 /* End without a packet, like kill -9. */
 void host_crash(struct host *host);
@@ -156,6 +172,8 @@ void host_get(struct host *host, size_t offset, unsigned peer, size_t peer_offse
 	      void *arg);
 /* Take what happened in the core, unless the host is closed. Happens without this call. */
 void host_take(struct host *host);
+/* The network reports to a host. */
+void host_report(struct host *host, const struct carrier_report *report);
 /* Send what is to be sent. Happens without this call after events. */
 void host_pump(struct host *host);
 void host_evict(struct host *host, size_t offset, size_t length);
