@@ -47,7 +47,7 @@ static int channel_map_memory(struct channel *channel, size_t ring_size)
 		.tail = &channel->memory->tail,
 		.entries = RING_LAP_ENTRIES,
 	};
-	channel->ring.made = channel->ring.lap;
+	channel->ring.made = channel->ring.taken = channel->ring.lap;
 	access_open(&channel->access);
 	/* The file also reaches memory that is hidden from the calls for single copy. */
 	channel->access.by_file = true;
@@ -125,10 +125,8 @@ fail:
 
 void channel_destroy(struct channel *channel)
 {
-	if (channel->ring.allowance && channel->ring.lap > RING_LAP_FREE)
-		atomic_fetch_add_explicit(channel->ring.allowance,
-					  (int64_t)(channel->ring.lap - RING_LAP_FREE),
-					  memory_order_relaxed);
+	if (channel->ring.allowance)
+		ring_give_back(&channel->ring);
 	munmap(channel->memory, channel->mapped);
 	if (channel->fd >= 0)
 		close(channel->fd);

@@ -9,9 +9,16 @@
 
 #include "base/allocate.h"
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/number.h"
 #include "base/probe.h"
 #include "copy.h"
 
+/*
+ * A process with more rings than this gets a smaller allowance for all of them. All rings of n
+ * processes on a host then grow by at most so many times ring_memory, for any n, instead of n times.
+ */
+#define RINGS_FULL 16
 static const char path_opening[] =
 	"messages through the ring; transfers wait for the peer's answer";
 static const char path_single[] = "single copy, long transfers from both ends";
@@ -43,6 +50,35 @@ void host_peer_init(pf_peer *base)
 	pthread_mutex_init(&peer->lock, NULL);
 }
 
+/* Bytes by which so many rings of this process may grow together. */
+static int64_t rings_memory(const pf_context *context, unsigned rings)
+{
+	return (int64_t)(context->options.ring_memory * RINGS_FULL / number_max(rings, RINGS_FULL));
+}
+
+/*
+ * A ring more: its share comes from the allowance of all, which may become negative; a ring less
+ * gives the share back.
+ */
+static void rings_count(pf_context *context, bool more)
+{
+	struct host_state *host = context->host;
+	unsigned before = more ? atomic_fetch_add(&host->rings, 1) :
+				 atomic_fetch_sub(&host->rings, 1);
+	unsigned after = more ? before + 1 : before - 1;
+
+	atomic_fetch_add_explicit(&host->ring_allowance,
+				  rings_memory(context, after) - rings_memory(context, before),
+				  memory_order_relaxed);
+}
+
+/* Under the peer's lock. */
+static void channel_close(struct host_peer *peer)
+{
+	channel_destroy(&peer->out);
+	rings_count(peer->peer.context, false);
+}
+
 void host_peer_unmap(struct host_peer *peer)
 {
 	struct residency *residency;
@@ -54,7 +90,7 @@ void host_peer_unmap(struct host_peer *peer)
 		sched_yield();
 	residency = atomic_exchange(&peer->residency, NULL);
 	if (peer->out.memory)
-		channel_destroy(&peer->out);
+		channel_close(peer);
 	bell = atomic_exchange(&peer->bell, NULL);
 	if (bell)
 		inbox_destroy(&(struct inbox){ .memory = bell->inbox, .fd = -1 });
@@ -167,12 +203,13 @@ int host_peer_connect(struct host_peer *peer, bool used)
 			NULL);
 	if (status != PF_OK)
 		return report_failure(peer, status);
+	rings_count(context, true);
 	if (context_is_sleepy(context))
 		peer->out.ring.entries = 0;
 	status = call_peer(peer, used);
 	if (status != PF_OK) {
 		error = errno;
-		channel_destroy(&peer->out);
+		channel_close(peer);
 		errno = error;
 		return report_failure(peer, status);
 	}
@@ -209,6 +246,51 @@ bool host_peer_has_room(pf_peer *base, size_t length)
 	place = host_peer_reserve(peer, length, &status);
 	host_peer_unlock(peer);
 	return place || status != PF_ERR_AGAIN;
+}
+
+/* Under the lock of the other peer. */
+static void ring_look_idle(struct host_peer *peer)
+{
+	const struct bell *bell = host_peer_bell(peer);
+
+	/* No wake: the memory of a sleeper's ring is not worth a wake. */
+	if (peer->out.memory && ring_shrink(&peer->out.ring) && bell)
+		inbox_ring(bell->inbox, bell->slot);
+}
+
+void host_peers_shrink(pf_context *context, uint64_t now)
+{
+	uint64_t last = atomic_load_explicit(&context->host->rings_shrunk, memory_order_relaxed);
+	pf_peer *peer;
+
+	if ((int64_t)(now - last) < RING_IDLE_NANOSECONDS ||
+	    !atomic_compare_exchange_strong_explicit(&context->host->rings_shrunk, &last, now,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	peers_lock(&context->peers);
+	peer = context->peers.first;
+	peers_unlock(&context->peers);
+	/* Records are only ever added, and before the first. */
+	for (; peer; peer = peer->next) {
+		if (peer->transport == &transport_host &&
+		    host_peer_trylock((struct host_peer *)peer)) {
+			ring_look_idle((struct host_peer *)peer);
+			host_peer_unlock((struct host_peer *)peer);
+		}
+	}
+}
+
+void host_peer_lacks_room(struct host_peer *peer, size_t length)
+{
+	const struct bell *bell = host_peer_bell(peer);
+
+	assert_locked(&peer->lock, peer->peer.context->threads);
+	peer->refused_length = length;
+	/* Room may lie behind an entry that only skips, for which the bell was not rung. */
+	if (bell && bell->sleeper)
+		bell_ring(bell);
+	if (peer->out.ring.refused)
+		host_peers_shrink(peer->peer.context, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
 }
 
 static void set_route(struct host_peer *peer, const struct route *route, uint64_t at_once,

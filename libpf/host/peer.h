@@ -22,6 +22,13 @@
 #include "route.h"
 #include "state.h"
 
+/*
+ * A ring not written to for as long is idle, ns. A round of an all-to-all of 64 ranks on two
+ * processors takes less (benchmarks/promises, rings-memory-64): rings that shrank and grew in each
+ * round would cost page faults.
+ */
+#define RING_IDLE_NANOSECONDS 1000000000ll
+
 TAILQ_HEAD(operation_queue, operation);
 
 struct host_peer {
@@ -132,6 +139,12 @@ static inline void host_peer_lock(struct host_peer *peer)
 		pthread_mutex_lock(&peer->lock);
 }
 
+/* False: another thread holds the lock, or this thread does. */
+static inline bool host_peer_trylock(struct host_peer *peer)
+{
+	return !peer->peer.context->threads || !pthread_mutex_trylock(&peer->lock);
+}
+
 static inline void host_peer_unlock(struct host_peer *peer)
 {
 	if (peer->peer.context->threads)
@@ -180,12 +193,20 @@ static inline void host_peer_leave(struct host_peer *peer)
 }
 
 /*
+ * Any thread, once the allowance of the rings is used up: take back what idle rings hold, unless
+ * the last look was less than RING_IDLE_NANOSECONDS ago. Each look finds the rings not written to
+ * since the look before. The caller may hold the lock of a peer: a ring whose lock is held is in
+ * use. now: CLOCK_MONOTONIC, ns.
+ */
+void host_peers_shrink(pf_context *context, uint64_t now);
+/* Under the peer's lock: there is no room for a message of length bytes. */
+void host_peer_lacks_room(struct host_peer *peer, size_t length);
+/*
  * Under the peer's lock: return a message of length bytes to fill and then commit. NULL with
  * *status: PF_ERR_AGAIN, or an error that stays.
  */
 static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, int *status)
 {
-	const struct bell *bell;
 	uint8_t *payload;
 
 	assert_locked(&peer->lock, peer->peer.context->threads);
@@ -201,11 +222,7 @@ static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, 
 	payload = ring_reserve(&peer->out.ring, length);
 	if (__builtin_expect(!payload, 0)) {
 		*status = PF_ERR_AGAIN;
-		peer->refused_length = length;
-		/* Room may lie behind an entry that only skips, for which the bell was not rung. */
-		bell = host_peer_bell(peer);
-		if (bell && bell->sleeper)
-			bell_ring(bell);
+		host_peer_lacks_room(peer, length);
 	}
 	return payload;
 }

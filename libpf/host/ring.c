@@ -2,11 +2,13 @@
 #include "ring.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/number.h"
+#include "base/page.h"
 #include "memory/touch.h"
 #include "pf.h"
 
@@ -15,16 +17,31 @@
 #define ZEROS 4096
 #define ZEROS_MOST (RING_PART / ZEROS)
 
-/* Double the lap; false if the growth exceeded the ring's part of the rest of the allowance. */
-static bool ring_grow(struct ring *ring)
+/*
+ * Take from the allowance for a lap or pages up to end. False, and nothing is taken: that exceeds
+ * the ring's part of the rest. forced: take all the same.
+ */
+static bool ring_take(struct ring *ring, uint64_t end, bool forced)
 {
-	int64_t more = ring->lap < RING_LAP_FREE ? 0 : (int64_t)ring->lap;
+	int64_t more = (int64_t)(end - ring->taken);
 
-	if (more && atomic_fetch_sub_explicit(ring->allowance, more, memory_order_relaxed) <
-			    RING_PART_OF_ALLOWANCE * more) {
+	if (end <= ring->taken)
+		return true;
+	ring->refused = atomic_fetch_sub_explicit(ring->allowance, more, memory_order_relaxed) <
+			RING_PART_OF_ALLOWANCE * more;
+	if (ring->refused && !forced) {
 		atomic_fetch_add_explicit(ring->allowance, more, memory_order_relaxed);
 		return false;
 	}
+	ring->taken = end;
+	return true;
+}
+
+/* Double the lap. forced: beyond the allowance too, up to RING_LAP_FORCED. */
+static bool ring_grow(struct ring *ring, bool forced)
+{
+	if (!ring_take(ring, 2 * ring->lap, forced && ring->lap < RING_LAP_FORCED))
+		return false;
 	ring->lap *= 2;
 	ring->wraps = 0;
 	return true;
@@ -80,10 +97,10 @@ static void map_pages(const struct ring *ring, uint64_t offset, uint64_t end)
 
 /*
  * Make the missing pages of the next entry and of the header behind, and the pages of a part of the
- * lap behind both. No entry ever lay there: made never shrinks. False: there is no memory for the
- * entry.
+ * lap behind both. No unread entry lies there, hence zeros may be written. False: there is no
+ * memory for the entry, or, unless forced, no allowance for pages beyond the lap.
  */
-static bool make_pages(struct ring *ring, uint64_t need)
+static bool make_pages(struct ring *ring, uint64_t need, bool forced)
 {
 	uint64_t least = (ring->position & (ring->size - 1)) + need, end, reached;
 	bool exhausted;
@@ -93,6 +110,8 @@ static bool make_pages(struct ring *ring, uint64_t need)
 		return true;
 	end = number_max(least, number_min(least + RING_PART, ring->lap));
 	end = number_min((end + ZEROS - 1) & ~(uint64_t)(ZEROS - 1), ring->size);
+	if (!ring_take(ring, end, forced))
+		return false;
 	if (ring->file < 0) {
 		reached = pages_touch(ring, ring->made, end, &exhausted);
 	} else {
@@ -128,28 +147,31 @@ bool ring_go_on(struct ring *ring, size_t length)
 	 */
 	bool fits = unread <= offset && need <= offset - unread;
 	bool ahead = unread > ring->lap / 2;
+	/* The entry would have to wait for the reader, who has read all, or almost. */
+	bool forced = !ahead && !fits;
 	/* A longer lap would not pay yet. */
 	bool enough = ring->wraps < RING_WRAPS && ring->lap >= number_max(RING_LAP_AMPLE, need);
 
 	/* A lap of the whole ring has no end to reach: positions wrap by themselves. */
 	if (offset >= ring->lap) {
 		/* Behind a very long entry. */
-		while (offset >= 2 * ring->lap && ring_grow(ring))
+		while (offset >= 2 * ring->lap && ring_grow(ring, forced))
 			;
 		if (ahead && enough && !fits)
 			return false;
 		if ((fits && (ahead ? enough : few || ring->wraps < RING_WRAPS)) ||
-		    !ring_grow(ring)) {
+		    !ring_grow(ring, forced)) {
 			/* The reader has to read the skip entry, or more, before there is room. */
 			if (ahead && !fits)
 				return false;
 			ring->wraps += !few;
 			ring->tail_seen = tail;
 			ring_begin_lap(ring, offset);
-			return make_pages(ring, need);
+			return make_pages(ring, need, true);
 		}
 	}
-	if (make_pages(ring, need))
+	/* Not for an entry across the end of the lap that may as well begin the next. */
+	if (!(fits && few && offset + need > ring->lap) && make_pages(ring, need, forced))
 		return true;
 	if (!fits)
 		return false;
@@ -160,6 +182,48 @@ bool ring_go_on(struct ring *ring, size_t length)
 	ring->tail_seen = tail;
 	ring_begin_lap(ring, offset);
 	return true;
+}
+
+/*
+ * Two calls: an entry that skips may lie anywhere, and the reader comes to the entry in its own
+ * time. A shorter way, without the reader, would have to keep the pages of the entry.
+ */
+bool ring_shrink(struct ring *ring)
+{
+	const uint64_t first = number_min(RING_LAP_FIRST, ring->size);
+	uint64_t offset = ring->position & (ring->size - 1), kept;
+	uint64_t tail = ring_load_tail(ring), unread = ring->position - tail;
+	bool idle = ring->position == ring->idle;
+
+	ring->idle = ring->position;
+	if (!idle || ring->taken <= first || unread > offset)
+		return false;
+	if (offset + RING_HEADER > first) {
+		/* The entries at the start are read; never so if the tail is a lie. */
+		if (unread == offset)
+			return false;
+		ring->tail_seen = tail;
+		ring_begin_lap(ring, offset);
+		ring->idle = ring->position;
+		return true;
+	}
+	kept = (first + page_size() - 1) & ~(page_size() - 1);
+	/* Fails for locked memory (mlockall), which the ring keeps. */
+	if (kept < ring->size && madvise(ring->base + kept, ring->size - kept, MADV_REMOVE) < 0)
+		return false;
+	ring_give_back(ring);
+	ring->lap = ring->made = first;
+	ring->wraps = 0;
+	return false;
+}
+
+void ring_give_back(struct ring *ring)
+{
+	const uint64_t first = number_min(RING_LAP_FIRST, ring->size);
+
+	atomic_fetch_add_explicit(ring->allowance, (int64_t)(ring->taken - first),
+				  memory_order_relaxed);
+	ring->taken = first;
 }
 
 void ring_line_took(struct ring *ring, uint64_t ns)

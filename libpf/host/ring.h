@@ -18,13 +18,18 @@
  *     overwrites nothing that is still read.
  *   - ring_ready is relaxed: the reader acts on nothing before ring_peek's acquire.
  *   - The allowance is a count that guards no memory: relaxed.
+ *   - ring_shrink loads the tail (acquire) before freeing pages. Then tail and position both lie
+ *     in the first lap, and so does what the reader may still load: entries before the position,
+ *     and the header at the position, which is 0. The reader leaves the first lap only by an
+ *     entry that the writer commits later.
  * Every location has one writer process: no other order is needed. tests/host/test_weak.c runs the
  * functions on a simulated weakly ordered machine, and shows the need for each order.
  *
  * Memory grows with need. The writer wraps at the end of a lap, which is a part of the ring at
  * first: an entry that skips the rest leads back to the start. If there is no room at the start,
  * the writer doubles the lap instead, as long as the allowance that all rings of a process share
- * permits. Requests with short answers use a few pages, and a writer far ahead of the reader uses
+ * permits. Once the allowance refuses, the writers' process has idle rings shrink (ring_shrink).
+ * Requests with short answers use a few pages, and a writer far ahead of the reader uses
  * up to RING_LAP_AMPLE. Long entries, and a reader that is a little behind, use the whole ring in
  * the end: lines that the reader read long ago are cheaper to write, unless other processes use up
  * the caches. For such entries the lap grows only after RING_WRAPS wraps, because the first use of
@@ -47,12 +52,14 @@
 
 #define RING_HEADER sizeof(uint64_t)
 
-/*
- * Length of the first lap, and of the longest lap that takes nothing from the allowance, bytes: in
- * the latter a read entry of 64 KiB, the largest default of eager_limit, makes room for the next.
- */
+/* Length of the first lap, bytes. */
 #define RING_LAP_FIRST (8u << 10)
-#define RING_LAP_FREE (128u << 10)
+/*
+ * Longest lap that an entry gets against the allowance, bytes, if the entry is too long to follow a
+ * read entry of equal length at the start: the writer would wait for the reader before each entry.
+ * Enough for 64 KiB, the largest default of eager_limit.
+ */
+#define RING_LAP_FORCED (128u << 10)
 /*
  * A lap with room for this many entries does not grow while each is read at once: a short lap stays
  * in the caches, but each end of the lap costs a line. Between processors without a common cache, 4
@@ -117,14 +124,17 @@
 #define RING_SKIP 255
 
 struct ring {
-	uint8_t *base;        /* size bytes, mapped twice */
-	uint64_t size;        /* a power of two */
-	uint64_t position;    /* of the next entry to write or to read, in bytes since the start */
-	uint64_t tail_seen;   /* writer: a checked value of *tail; reader: last stored */
-	uint64_t lap;         /* writer: offset of the end, where positions wrap */
-	uint64_t made;        /* writer: offset of the end of the ring's pages; never less again */
-	bool far;             /* writer: the reader is far; see RING_FAR_NS */
-	bool past;            /* writer: a part of the entry being written went past the caches */
+	uint8_t *base;      /* size bytes, mapped twice */
+	uint64_t size;      /* a power of two */
+	uint64_t position;  /* of the next entry to write or to read, in bytes since the start */
+	uint64_t tail_seen; /* writer: a checked value of *tail; reader: last stored */
+	uint64_t lap;       /* writer: offset of the end, where positions wrap */
+	/* writer: offset of the end of the ring's pages; no unread entry lies behind */
+	uint64_t made;
+	uint64_t taken; /* writer: longest of lap and made; beyond the first lap from allowance */
+	uint64_t idle;  /* writer: position at the last ring_shrink */
+	bool far;       /* writer: the reader is far; see RING_FAR_NS */
+	bool past;      /* writer: a part of the entry being written went past the caches */
 	unsigned far_entries; /* writer: see RING_FAR_ENTRIES */
 	unsigned far_votes;   /* writer: 0 to RING_FAR_VOTES */
 	uint64_t tail_loaded; /* writer: *tail last loaded */
@@ -132,7 +142,8 @@ struct ring {
 	off_t start;
 	unsigned entries;           /* writer: a lap of this many entries is long enough */
 	unsigned wraps;             /* writer: wraps of the lap that count towards RING_WRAPS */
-	_Atomic int64_t *allowance; /* writer: bytes that laps may grow by beyond RING_LAP_FREE */
+	bool refused;               /* writer: the allowance refused the last growth */
+	_Atomic int64_t *allowance; /* writer: bytes that laps may grow by beyond the first */
 	_Atomic uint64_t *tail;     /* shared: position up to which the reader is done */
 };
 
@@ -179,6 +190,14 @@ static inline void ring_fetch_to_write(const uint8_t *line)
  * the length. False if neither is possible now.
  */
 bool ring_go_on(struct ring *ring, size_t length);
+/*
+ * Writer, between entries: if nothing was written since the last call, give the memory beyond the
+ * first lap back. If the reader has not come to the first lap, lead the reader there, for the next
+ * call; true: there is such an entry, to be announced to the reader.
+ */
+bool ring_shrink(struct ring *ring);
+/* Writer, at the end of the ring: give the allowance back what the ring took. */
+void ring_give_back(struct ring *ring);
 
 static inline uint64_t ring_load_tail(struct ring *ring)
 {

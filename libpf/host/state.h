@@ -25,6 +25,8 @@ struct host_state {
 	struct requests requests;       /* progress's own */
 	TAILQ_HEAD(, host_peer) turns;  /* turns.h; progress's own */
 	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
+	_Atomic unsigned rings;         /* to peers */
+	_Atomic uint64_t rings_shrunk; /* time of the last look for idle ones, CLOCK_MONOTONIC, ns */
 	uint64_t cookie; /* readable for each peer with permission to copy from this process */
 	struct connections connections; /* the service thread's own */
 	/* End of the last unshared transfer, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX */

@@ -13,7 +13,7 @@
 #define LONG (16u << 10) /* bytes of the first get, more than the room that comes */
 #define ROOM (8u << 10)
 
-static _Atomic int64_t allowance;
+static _Atomic int64_t allowance = INT64_MAX;
 static uint8_t asked_for[LONG];
 
 /* A peer that asks, and reads its answers when the test says so. */

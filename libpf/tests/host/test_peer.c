@@ -2,6 +2,7 @@
 /* Peers that start and end: killed, closed in order, stopped, or this process itself. */
 #include "pair.h"
 
+#include "base/clock.h"
 #include "common/context.h"
 #include "host/peer.h"
 #include "host/state.h"
@@ -610,6 +611,98 @@ static void test_other_way(void **state)
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, IDLE)
 
+/* ---- memory of rings ---- */
+
+#define RINGS_MEMORY (32 * (int64_t)RING_LAP_FIRST)
+
+static struct pair *start_small(void **state, unsigned partners)
+{
+	struct pair_setup setup = { PAIR_MODE(state), .partners = partners, .window = MIB,
+				    .error_here = pair_note_error };
+
+	setup.here.ring_memory = (uint64_t)RINGS_MEMORY;
+	return pair_start(&setup);
+}
+
+static int64_t rings_allowance(const struct pair *pair)
+{
+	return atomic_load(&pair->context->host->ring_allowance);
+}
+
+/* All messages were read, and the reader has come behind entries without contents. */
+static void await_read(struct pair *pair, const struct ring *ring)
+{
+	while (atomic_load(ring->tail) != ring->position)
+		pf_progress(pair->context);
+}
+
+/*
+ * Once the allowance of all rings is used up, idle rings give back what they grew by. A ring for
+ * which there is no room asks.
+ */
+static void test_idle_rings(void **state)
+{
+	struct pair *pair = start_small(state, 2);
+	struct host_peer *idle = (struct host_peer *)pair->peer;
+	struct host_peer *busy = (struct host_peer *)pair_peer(pair, 2);
+	const struct ring *ring = &idle->out.ring;
+	uint64_t start, now;
+	uint8_t message[4096] = { 0 };
+	int status;
+
+	do {
+		status = pf_send(pair->peer, 0, NULL, 0, message, sizeof(message));
+		pf_progress(pair->context);
+		assert_true(status == PF_DONE || status == PF_ERR_AGAIN);
+	} while (ring->lap < 8 * RING_LAP_FIRST);
+	/* A multiple of RING_PUBLISH_EMPTY: the reader publishes all. */
+	await_read(pair, ring);
+	assert_true(rings_allowance(pair) < RINGS_MEMORY);
+
+	atomic_store(&pair->context->host->rings_shrunk, 0);
+	kill(pair_pid(pair, 2), SIGSTOP);
+	while ((status = pf_send(&busy->peer, 0, NULL, 0, message, sizeof(message))) == PF_DONE)
+		;
+	assert_status(status, PF_ERR_AGAIN);
+	assert_true(busy->out.ring.refused);
+	assert_true(atomic_load(&pair->context->host->rings_shrunk) > 0);
+
+	/* In the future: the busy ring asks for nothing meanwhile. */
+	start = now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC) +
+		      100 * (uint64_t)RING_IDLE_NANOSECONDS;
+	atomic_store(&pair->context->host->rings_shrunk, now - RING_IDLE_NANOSECONDS);
+	while (ring->lap > RING_LAP_FIRST) {
+		host_peers_shrink(pair->context, now - 1);
+		assert_true(ring->lap > RING_LAP_FIRST);
+		host_peers_shrink(pair->context, now);
+		now += RING_IDLE_NANOSECONDS;
+		await_read(pair, ring);
+	}
+	assert_true((int64_t)(now - start) <= 4 * RING_IDLE_NANOSECONDS);
+	assert_int_equal(rings_allowance(pair),
+			 RINGS_MEMORY - (int64_t)(busy->out.ring.taken - RING_LAP_FIRST));
+	kill(pair_pid(pair, 2), SIGCONT);
+	pair_end(pair);
+}
+
+/* A process with many rings has less for all of them; a ring less gives its share back. */
+static void test_many_rings(void **state)
+{
+	struct pair *pair = start_small(state, 1);
+	const unsigned rings = 31;
+
+	atomic_store(&pair->context->host->rings, rings);
+	pair_connect(pair);
+	assert_int_equal(atomic_load(&pair->context->host->rings), rings + 1);
+	assert_int_equal(rings_allowance(pair),
+			 RINGS_MEMORY - RINGS_MEMORY * 16 / rings + RINGS_MEMORY / 2);
+	pair_kill(pair, 1);
+	await_error(pair);
+	assert_int_equal(atomic_load(&pair->context->host->rings), rings);
+	assert_int_equal(rings_allowance(pair), RINGS_MEMORY);
+	pair_end(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,6 +722,9 @@ int main(void)
 		IN_MODE(test_answered, DEFAULT),
 		IN_MODE(test_answered, THREADS),
 		IN_MODE(test_abandoned, DEFAULT),
+		IN_MODE(test_idle_rings, DEFAULT),
+		IN_MODE(test_idle_rings, THREADS),
+		IN_MODE(test_many_rings, DEFAULT),
 		IN_ALL(test_self),
 		IN_MODE(test_other_way, DEFAULT),
 	};

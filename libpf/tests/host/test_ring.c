@@ -26,9 +26,9 @@ static const struct shape {
 	size_t size;
 	int64_t allowance;
 	bool dropped; /* the file's descriptor is */
-} smallest = { RING_SIZE_MIN, 0 }, dropped = { RING_MOST, INT64_MAX, true },
+} smallest = { RING_SIZE_MIN, INT64_MAX }, dropped = { RING_MOST, INT64_MAX, true },
   growing = { RING_MOST, INT64_MAX }, fixed = { RING_MOST, 0 },
-  large = { 4 * RING_LAP_AMPLE, INT64_MAX };
+  large = { 4 * RING_LAP_AMPLE, INT64_MAX }, half = { RING_MOST, 2 * RING_MOST };
 
 /* One ring, as its two processes see it. */
 struct ends {
@@ -153,6 +153,9 @@ static void test_random(void **state)
 				    ends->writer.size);
 			for (; reads && ends->read < ends->written; reads--)
 				read_entry(ends);
+			/* Two in a row find the ring idle. */
+			for (reads = random_below(&numbers, 16); reads > 12; reads--)
+				ring_shrink(&ends->writer);
 		}
 		read_all(ends);
 		close_ends(ends);
@@ -162,15 +165,16 @@ static void test_random(void **state)
 static void test_full(void **state)
 {
 	struct ends *ends = open_ends(state);
+	const size_t length = 56;
 	int round;
 
 	for (round = 0; round < 20; round++) {
 		uint64_t before = ends->written;
 
-		while (write_entry(ends, 56))
+		while (write_entry(ends, length))
 			;
-		assert_null(ring_reserve(&ends->writer, 56));
-		assert_true(ends->written - before >= 150);
+		assert_null(ring_reserve(&ends->writer, length));
+		assert_true(ends->written - before >= RING_LAP_FIRST / 2 / ring_span(length));
 		/* Clearing the next header must not overwrite the oldest entry. */
 		read_all(ends);
 	}
@@ -231,7 +235,7 @@ static void test_memory(void **state)
 	if (shape->allowance)
 		assert_int_equal(pages_of(ends), ends->writer.size / page);
 	else
-		assert_true(pages_of(ends) <= RING_LAP_FREE / page + 1);
+		assert_true(pages_of(ends) <= RING_LAP_FIRST / page + 1);
 	assert_true(atomic_load(&ends->allowance) >= 0);
 	close_ends(ends);
 }
@@ -309,7 +313,7 @@ static void test_never_waits(void **state)
 /* Nor does one wait whose reader is more than half a lap behind, if the lap may not grow. */
 static void test_behind(void **state)
 {
-	const size_t length = 1000, most = RING_LAP_FREE / 8 * 5 / ring_span(length);
+	const size_t length = 1000, most = RING_MOST / 16 * 5 / ring_span(length);
 	struct ends *ends = open_ends(state);
 	int i;
 
@@ -318,7 +322,7 @@ static void test_behind(void **state)
 		if (ends->written - ends->read > most)
 			read_entry(ends);
 	}
-	assert_int_equal(ends->writer.lap, RING_LAP_FREE);
+	assert_int_equal(ends->writer.lap, RING_MOST / 2);
 	close_ends(ends);
 }
 
@@ -372,13 +376,112 @@ static void test_ahead(void **state)
 static void test_allowance(void **state)
 {
 	struct ends *ends = open_ends(state);
-	const int64_t all = 2 * RING_LAP_FREE * RING_PART_OF_ALLOWANCE - 1;
+	const struct ring *ring = &ends->writer;
+	const int64_t all = RING_MOST;
+	int64_t taken, left;
 
 	atomic_store(&ends->allowance, all);
 	while (write_entry(ends, 100))
 		;
-	assert_int_equal(ends->writer.lap, 2 * RING_LAP_FREE);
-	assert_int_equal(atomic_load(&ends->allowance), all - RING_LAP_FREE);
+	taken = (int64_t)(ring->taken - RING_LAP_FIRST);
+	left = atomic_load(&ends->allowance);
+	assert_true(ring->refused);
+	assert_true(taken > 0 && ring->taken >= number_max(ring->lap, ring->made));
+	assert_int_equal(left, all - taken);
+	assert_true(left < RING_PART_OF_ALLOWANCE * (int64_t)(2 * ring->lap - ring->taken));
+	assert_true(left > all / 2);
+	ring_give_back(&ends->writer);
+	assert_int_equal(atomic_load(&ends->allowance), all);
+	close_ends(ends);
+}
+
+/* Whether the ring takes nothing from the allowance, and has the memory of the first lap alone. */
+static bool is_shrunk(struct ends *ends)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return ends->writer.lap == RING_LAP_FIRST && atomic_load(&ends->allowance) == INT64_MAX &&
+	       pages_of(ends) <= RING_LAP_FIRST / page + 1;
+}
+
+static void grow_to(struct ends *ends, uint64_t lap)
+{
+	while (ends->writer.lap < lap)
+		assert_true(write_entry(ends, 1000));
+	read_all(ends);
+}
+
+/* Wherever the position is, an idle ring shrinks, and works and grows afterwards. */
+static void test_shrink(void **state)
+{
+	struct ends *ends = open_ends(state);
+	struct ring_entry entry;
+	unsigned more;
+
+	for (more = 0; more < 100; more++) {
+		grow_to(ends, RING_MOST / 2);
+		for (; ends->written % 100 != more; read_all(ends))
+			assert_true(write_entry(ends, 1000));
+		assert_true(atomic_load(&ends->allowance) < INT64_MAX);
+		assert_false(ring_shrink(&ends->writer));
+		assert_false(is_shrunk(ends));
+		if (ring_shrink(&ends->writer)) {
+			/* The reader comes to the start first. */
+			assert_false(ring_shrink(&ends->writer));
+			assert_false(is_shrunk(ends));
+			assert_int_equal(look(&ends->reader, &entry), 0);
+			assert_false(ring_shrink(&ends->writer));
+		}
+		assert_true(is_shrunk(ends));
+	}
+	close_ends(ends);
+}
+
+/* A ring that is written to, or not read, keeps its memory. */
+static void test_no_shrink(void **state)
+{
+	struct ends *ends = open_ends(state);
+	uint64_t position;
+	unsigned i;
+
+	grow_to(ends, RING_MOST / 2);
+	for (i = 0; i < 1000; i++) {
+		assert_false(ring_shrink(&ends->writer));
+		assert_true(write_entry(ends, 1000));
+		read_all(ends);
+	}
+	/* Until there are unread entries at the start and at the end. */
+	do {
+		while (write_entry(ends, 1000))
+			;
+		for (i = 0; i < 10; i++)
+			read_entry(ends);
+		write_entry(ends, 1000);
+		position = ends->writer.position;
+		for (i = 0; i < 3; i++)
+			assert_false(ring_shrink(&ends->writer));
+		assert_int_equal(ends->writer.position, position);
+	} while (position / RING_MOST == ends->reader.position / RING_MOST);
+	assert_true(ends->writer.lap >= RING_MOST / 2);
+	read_all(ends);
+	close_ends(ends);
+}
+
+/* A long entry takes from the allowance, too, and has its room although the allowance is used up. */
+static void test_forced(void **state)
+{
+	struct ends *ends = open_ends(state);
+	unsigned i;
+
+	for (i = 0; i < 10; i++) {
+		assert_true(write_entry(ends, EAGER_MOST));
+		read_all(ends);
+		assert_true(ends->writer.refused);
+		assert_int_equal(atomic_load(&ends->allowance),
+				 -(int64_t)(number_max(ends->writer.lap, ends->writer.made) -
+					    RING_LAP_FIRST));
+	}
+	assert_int_equal(ends->writer.lap, RING_LAP_FORCED);
 	close_ends(ends);
 }
 
@@ -451,6 +554,8 @@ static void test_lying_tail(void **state)
 		uint8_t *payload;
 
 		atomic_store(ends->writer.tail, lie);
+		ring_shrink(&ends->writer);
+		ring_shrink(&ends->writer);
 		payload = ring_reserve(&ends->writer, length);
 		if (!payload)
 			continue;
@@ -737,11 +842,15 @@ int main(void)
 		WITH(test_short, growing),
 		WITH(test_ahead, large),
 		WITH(test_allowance, growing),
+		WITH(test_shrink, growing),
+		WITH(test_shrink, dropped),
+		WITH(test_no_shrink, growing),
+		WITH(test_forced, fixed),
 		WITH(test_pages_ahead, growing),
 		WITH(test_pages_ahead, dropped),
 		WITH(test_never_waits, growing),
 		WITH(test_never_waits, fixed),
-		WITH(test_behind, fixed),
+		WITH(test_behind, half),
 		WITH(test_no_memory, growing),
 		cmocka_unit_test(test_no_memory_at_first),
 	};

@@ -42,6 +42,7 @@ static void start_ring(uint64_t size, uint64_t lap, unsigned entries, unsigned l
 					.size = size,
 					.lap = lap,
 					.made = lap,
+					.taken = size,
 					.file = -1, /* laps do not grow */
 					.entries = 0,
 					.allowance = &channel.allowance,
