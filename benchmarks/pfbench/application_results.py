@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
 from . import packaged, store, table
+from .data import open_data
 from .measures import Measure
 from .packaged import Application
 from .results import Paired, Results, Sample
@@ -343,7 +344,7 @@ def more_cpu(results: Results, rows: Sequence[Row]) -> list[str]:
 
 
 def write(done: Iterable[Run], failures: Iterable[Failure], path: Path) -> None:
-    with open(path, "w", newline="") as file:
+    with open_data(path, "w") as file:
         out = csv.writer(file)
         out.writerow(
             ["application", "ranks", "hosts", "transport", "repetition", "seconds", "user_s"]
@@ -366,7 +367,7 @@ def _columns(one: Run | Failure) -> list:
 def read(path: Path) -> tuple[list[Run], list[Failure]]:
     known = {each.name: each for each in packaged.APPLICATIONS}
     done, failures = [], []
-    with open(path, newline="") as file:
+    with open_data(path) as file:
         for line in csv.DictReader(file):
             name, transport = line["application"], line["transport"]
             if name not in known:

@@ -17,6 +17,7 @@ from typing import Callable, Iterator, Optional, Sequence
 
 from . import cli, goals, hosts, launch, streams, table
 from .comparison import Measurement, Setup
+from .data import open_data
 from .goals import Finding
 from .memory_group import MemoryGroup
 from .progress import Progress
@@ -450,7 +451,7 @@ def _cells(runs: Sequence[Run], searches: Sequence[Search]) -> list[str]:
 
 def write(runs: Sequence[Run], path: Path) -> None:
     names = [field.name for field in fields(Search)]
-    with open(path, "w", newline="") as file:
+    with open_data(path, "w") as file:
         out = csv.writer(file)
         out.writerow(["way", "memory", "repetition", *names])
         for one in runs:
@@ -461,7 +462,7 @@ def write(runs: Sequence[Run], path: Path) -> None:
 def read(path: Path) -> list[Run]:
     """The runs of a bfs.csv."""
     searches: dict[tuple[str, str, int], list[Search]] = {}
-    with open(path, newline="") as file:
+    with open_data(path) as file:
         rows = csv.reader(file)
         next(rows)
         for way, memory, repetition, *words in rows:

@@ -11,6 +11,7 @@ from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from . import store
 from .application_results import Setting
+from .data import open_data
 from .results import Summary, geometric_mean
 from .suite import size_text
 from .transports import SUBJECT
@@ -79,12 +80,12 @@ class Point:
 
 
 def rows(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
+    with open_data(path) as file:
         return list(csv.DictReader(file))
 
 
 def write(rows: Iterable[Mapping[str, str]], path: Path) -> None:
-    with open(path, "w", newline="") as file:
+    with open_data(path, "w") as file:
         out = csv.DictWriter(file, HEADS)
         out.writeheader()
         out.writerows(rows)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import statistics
 import sys
 from collections import defaultdict
@@ -16,6 +15,7 @@ from . import application_results, bfs, causes, collective_results, environment,
 from . import overcommit, plot, table
 from .application_results import CPU, RESIDENT, TIME, Failure, Row, Run, Setting
 from .collective_results import Point as Collective
+from .data import copy_data, open_data
 from .measures import Measure
 from .overcommit import FAULT, LOADS, PINNED, WAYS, Point
 from .results import Results, Sample, Summary
@@ -105,7 +105,8 @@ and other programs. So ratios are compared, and a time only where its unit is kn
 brackets (maximum - minimum) / median of the repetitions. **met**: as good as published (or as stated), or
 better, whichever repetitions are compared; **not met**: in no repetition; **undecided**: the spread
 includes the limit. [benchmarks/README.md](../benchmarks/README.md) describes the commands. The data is
-in the `results-*.csv` beside this file, from which `benchmarks/papers --from DIR` makes it again."""
+in the `results-*.csv.xz` beside this file, which `xzcat` shows and from which
+`benchmarks/papers --from DIR` makes it again."""
 _EXANEST = f"""
 ## 1. ExaNeSt: page faults instead of pinning
 
@@ -203,7 +204,8 @@ _COLLECTIVE_SIZES = (8, 256, 8 * KIB, 64 * KIB, MIB, 4 * MIB)
 
 
 def data_name(step: str) -> str:
-    return f"{NAME}-{step}.csv"
+    # People write the causes.
+    return f"{NAME}-{step}.csv" if step == _CAUSES else f"{NAME}-{step}.csv.xz"
 
 
 # ---- the files of a folder ----
@@ -211,9 +213,9 @@ def data_name(step: str) -> str:
 
 def steps(folder: Path) -> dict[str, Path]:
     """The files of the steps that have results in the folder."""
-    paths = {path.stem.partition("-")[2]: path for path in sorted(folder.glob(data_name("*")))}
-    for name in (_MACHINE, _CAUSES):
-        paths.pop(name, None)
+    named = sorted(folder.glob(data_name("*")))
+    paths = {path.name.partition(".")[0].partition("-")[2]: path for path in named}
+    paths.pop(_MACHINE, None)
     return paths
 
 
@@ -229,7 +231,7 @@ def read_facts(folder: Path) -> dict[str, dict[str, str]]:
     machine = folder / data_name(_MACHINE)
     if not machine.exists():
         raise ValueError(f"{machine} does not exist: give a folder with results of papers")
-    with open(machine, newline="") as file:
+    with open_data(machine) as file:
         for row in csv.DictReader(file):
             facts[row["step"]][row["name"]] = row["value"]
     return facts
@@ -237,7 +239,7 @@ def read_facts(folder: Path) -> dict[str, dict[str, str]]:
 
 def _write_facts(folder: Path, facts: Mapping[str, Mapping[str, str]]) -> None:
     rows = [(step, *pair) for step, pairs in facts.items() for pair in pairs.items()]
-    with open(folder / data_name(_MACHINE), "w", newline="") as file:
+    with open_data(folder / data_name(_MACHINE), "w") as file:
         csv.writer(file).writerows([("step", "name", "value"), *rows])
 
 
@@ -251,7 +253,7 @@ def add(
             _APPLICATIONS: application_results.merge,
             _COLLECTIVES: collective_results.merge,
         }
-        merges.get(step, shutil.copy)(path, folder / data_name(step))
+        merges.get(step, copy_data)(path, folder / data_name(step))
     known = read_facts(folder) if (folder / data_name(_MACHINE)).exists() else {}
     _write_facts(folder, {**known, **facts})
 
@@ -342,7 +344,7 @@ class Data:
         self.slower: list[str] = []
 
     def _read_summary(self, step: str) -> None:
-        with open(self.folder / data_name(step), newline="") as file:
+        with open_data(self.folder / data_name(step)) as file:
             rows = [row for row in csv.DictReader(file) if int(row["repetitions"])]
         # Processors close together or far apart: the state in which most was measured.
         weights: dict[str, int] = defaultdict(int)

@@ -16,6 +16,7 @@ from typing import Optional, Sequence
 
 from . import comparison, launch
 from .comparison import Setup
+from .data import open_data
 from .memory_group import MemoryGroup
 from .progress import Progress
 from .suite import KIB, MIB
@@ -74,7 +75,7 @@ class Point:
 
 def read(path: Path) -> list[Point]:
     kinds = {"str": str, "int": int, "float": float}
-    with open(path, newline="") as file:
+    with open_data(path) as file:
         return [
             Point(*(kinds[str(field.type)](row[field.name]) for field in fields(Point)))
             for row in csv.DictReader(file)
@@ -82,7 +83,7 @@ def read(path: Path) -> list[Point]:
 
 
 def write(points: Sequence[Point], path: Path) -> None:
-    with open(path, "w", newline="") as file:
+    with open_data(path, "w") as file:
         out = csv.writer(file)
         out.writerow(field.name for field in fields(Point))
         out.writerows(map(astuple, points))

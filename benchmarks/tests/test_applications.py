@@ -13,6 +13,7 @@ import pytest
 
 from pfbench import application_results, applications, cli, document, launch, packaged
 from pfbench.application_results import Row, Run, Used
+from pfbench.data import open_data
 from pfbench.packaged import APPLICATIONS, Application, Finished, WrongResult
 
 LAMMPS = next(each for each in APPLICATIONS if each.name == "lammps-lj")
@@ -570,7 +571,7 @@ def command(made_up, monkeypatch):
 
 
 def rows(folder, name):
-    with open(folder / name, newline="") as file:
+    with open_data(folder / name) as file:
         return list(csv.DictReader(file))
 
 
@@ -683,7 +684,7 @@ def test_publish(made_up, command, monkeypatch, capsys):
     assert "**1 rank, 2 ranks**: exanest, tcp, vader; repetitions: 1; small inputs" in text
     assert "\nNot measured: 4 ranks; 2 ranks on 2 hosts; 4 ranks on 2 hosts; 4 ranks on" in text
     assert "| made-up | 2 ranks |" in text and "| tcp " in text
-    steps = {row["step"] for row in rows(place, "results-machine.csv")}
+    steps = {row["step"] for row in rows(place, "results-machine.csv.xz")}
     assert steps == {"applications, 1 rank", "applications, 2 ranks"}
 
 

@@ -242,7 +242,7 @@ def test_settings_are_published_apart(made_up, monkeypatch, tmp_path):
     assert "**Compared**: geometric mean of the ratios 0.50; of 6 sizes 0 slower by" in text
     assert "\nNot measured: 4 ranks; 16 ranks; 64 ranks; 4 ranks on 4 hosts; " in text
     assert publish("-n", "4", "--max", "8") == 0
-    assert {row["ranks"] for row in collective_results.rows(tmp_path / "results-collectives.csv")} == {
+    assert {row["ranks"] for row in collective_results.rows(tmp_path / "results-collectives.csv.xz")} == {
         *("2", "4")
     }
     # A size of what is published would be lost.

@@ -13,6 +13,7 @@ import pytest
 from made_up import BENCHMARKS
 from pfbench import application_results, bfs, document, measures, overcommit, papers, store
 from pfbench.comparison import Setup
+from pfbench.data import open_data
 from pfbench.overcommit import Depth, Point
 from pfbench.packaged import APPLICATIONS
 from pfbench.suite import KIB, MIB
@@ -25,7 +26,7 @@ DOCUMENT = BENCHMARKS.parent / "doc" / "results.md"
 
 def summary(path, rows):
     """rows: test, transport, size, median, and the state if it is not 62."""
-    with open(path, "w", newline="") as file:
+    with open_data(path, "w") as file:
         out = csv.writer(file)
         out.writerow(store.SUMMARY_HEADS)
         for test, transport, size, median, *state in rows:
@@ -51,10 +52,10 @@ def folder(tmp_path):
     # Of the other state: fewer.
     rows.append((measures.COLD_LATENCY["none"].name, "exanest", 4 * KIB, 999.0, "240.0"))
     rows.append((measures.COLD_LATENCY["destination"].name, "ucx", 4 * KIB, 1.0))
-    summary(tmp_path / "results-faults.csv", rows)
+    summary(tmp_path / "results-faults.csv.xz", rows)
     cold = measures.COLD_BANDWIDTH["destination"].name
     summary(
-        tmp_path / "results-hosts.csv",
+        tmp_path / "results-hosts.csv.xz",
         [(cold, "exanest", MIB, 500.0), (cold, "backup", MIB, 1111.0), (cold, "tcp", MIB, 1000.0)]
         + [(cold, "pin", MIB, 250.0)]
         + [("bandwidth-file", "exanest", MIB, 4000.0), ("bandwidth-file", "backup", MIB, 3000.0)]
@@ -68,10 +69,10 @@ def folder(tmp_path):
         Point("unpaced", "pin", 8, 1, 8 * KV, 4, 400000.0, 0.0, 4 * KV, 4 * KV, KV, "was killed"),
         Point("unpaced", "fault", 8, 1, 8 * KV, 8, 200000.0, 0.0625, 3 * KV, 0, 2 * KV),
     ]
-    overcommit.write(points, tmp_path / "results-overcommit.csv")
+    overcommit.write(points, tmp_path / "results-overcommit.csv.xz")
     runs = [made_up_run("memory", 1.0), made_up_run("remote", 3.5)]
-    bfs.write(runs, tmp_path / "results-bfs.csv")
-    with open(tmp_path / "results-machine.csv", "w", newline="") as file:
+    bfs.write(runs, tmp_path / "results-bfs.csv.xz")
+    with open_data(tmp_path / "results-machine.csv.xz", "w") as file:
         facts = [("faults", "kernel", "Linux 6.18"), ("bfs", "graph", "scale 10")]
         facts.append(("faults", "cache line at the start", "62 ns from one core to the other"))
         facts += [("faults", "cpu", "A"), ("faults", "cpus usable", "2")]
@@ -130,7 +131,7 @@ def test_document(folder):
 
 @pytest.mark.parametrize("missing", ["faults", "hosts", "overcommit", "bfs"])
 def test_a_step_is_missing(folder, missing):
-    (folder / f"results-{missing}.csv").unlink()
+    (folder / f"results-{missing}.csv.xz").unlink()
     assert "Not measured" in document.write(folder).read_text()
 
 
@@ -138,7 +139,7 @@ def test_from(folder, made_up):
     command = [BENCHMARKS / "papers", "--from", folder]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{folder}/results.md\n"), done.stderr
-    (folder / "results-machine.csv").unlink()
+    (folder / "results-machine.csv.xz").unlink()
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "does not exist" in done.stderr
 
@@ -163,8 +164,8 @@ def test_applications(folder):
     assert "## 4. Applications" not in document.write(folder).read_text()
     rows = {Row(LAMMPS, 2): FAST, Row(HPCC, 2): SAME, Row(LAMMPS, 4, hosts=4): SLOW}
     failures = [application_results.Failure(Row(HPCC, 2), "tcp", (), "made-up reason", "")]
-    write_applications(folder / "results-applications.csv", rows, failures)
-    with open(folder / "results-machine.csv", "a", newline="") as file:
+    write_applications(folder / "results-applications.csv.xz", rows, failures)
+    with open_data(folder / "results-machine.csv.xz", "a") as file:
         step = "applications, 4 ranks on 4 hosts"
         facts = [("command", "benchmarks/applications --hosts -n 4"), ("kernel", "Linux 6.19")]
         csv.writer(file).writerows((step, *pair) for pair in facts)
@@ -196,7 +197,7 @@ def test_applications(folder):
 
 def test_causes(folder):
     path = folder / "results-causes.csv"
-    write_applications(folder / "results-applications.csv", {Row(LAMMPS, 2): SLOW})
+    write_applications(folder / "results-applications.csv.xz", {Row(LAMMPS, 2): SLOW})
     head = "setting,row,sizes,cause,first_attempt,second_attempt,figures\n"
     slower = "4 ranks,lammps-lj,,other,,,\n2 ranks,lammps-lj,,made up,this,,3 us\n"
     path.write_text(head + slower + "2 ranks,faster,,few,,,\n")
@@ -209,7 +210,7 @@ def test_causes(folder):
     assert "causes" not in document.steps(folder)
     four = APPLICATIONS[:application_results.WANTED]
     write_applications(
-        folder / "results-applications.csv", {Row(each, 2): FAST for each in four}
+        folder / "results-applications.csv.xz", {Row(each, 2): FAST for each in four}
     )
     assert "- fewer than" not in document.write(folder).read_text()
     path.write_text(head + "2 ranks,lammps-lj\n")
@@ -243,7 +244,7 @@ def test_settings_are_published_apart(published, tmp_path):
     document.publish_applications(first)
     second = run_folder(tmp_path / "2", {two: SLOW, hosts: SLOW}, "second")
     path = document.publish_applications(second)
-    done, _ = application_results.read(published / "results-applications.csv")
+    done, _ = application_results.read(published / "results-applications.csv.xz")
     times = {(one.row, one.used.seconds) for one in done if one.transport == "exanest"}
     kept = {(four, round(seconds, 4)) for seconds in FAST}
     assert times == kept | {(row, round(each, 4)) for row in (two, hosts) for each in SLOW}
@@ -256,9 +257,9 @@ def test_settings_are_published_apart(published, tmp_path):
 
 
 def test_publishing_papers_keeps_other_figures(folder, published, tmp_path, capsys):
-    write_applications(published / "results-applications.csv", {Row(LAMMPS, 2): FAST})
-    (folder / "results-bfs.csv").unlink()
-    summary(folder / "results-hosts.csv", [("bandwidth-destination-cold", "tcp", MIB, 777.0)])
+    write_applications(published / "results-applications.csv.xz", {Row(LAMMPS, 2): FAST})
+    (folder / "results-bfs.csv.xz").unlink()
+    summary(folder / "results-hosts.csv.xz", [("bandwidth-destination-cold", "tcp", MIB, 777.0)])
     assert papers.main(["--from", str(folder), "--publish"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(published / "results.md")
     text = (published / "results.md").read_text()
@@ -273,14 +274,14 @@ def test_publishing_papers_keeps_other_figures(folder, published, tmp_path, caps
     ("exit code: 1", "applications, 2 ranks ended with exit code 1"),
 ])
 def test_what_is_not_published(published, tmp_path, fact, reason):
-    before = (published / "results-bfs.csv").read_text()
+    before = (published / "results-bfs.csv.xz").read_bytes()
     folder = run_folder(tmp_path / "1", {Row(LAMMPS, 2): FAST}, "first")
     with open(folder / "environment.txt", "a") as file:
         file.write(f"{fact}\n")
     with pytest.raises(ValueError, match=reason):
         document.publish_applications(folder)
-    assert not (published / "results-applications.csv").exists()
-    assert (published / "results-bfs.csv").read_text() == before
+    assert not (published / "results-applications.csv.xz").exists()
+    assert (published / "results-bfs.csv.xz").read_bytes() == before
 
 
 def test_nothing_is_measured_that_cannot_be_published(made_up, monkeypatch, capsys):
