@@ -8,7 +8,14 @@ void idle_init(struct idle *idle)
 	*idle = (struct idle){ .work = IDLE_WORK_NANOSECONDS, .least = IDLE_SLEEP_LEAST };
 }
 
-enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64_t ahead)
+/* The round was long: the caller works between its polls, or lost its processor. */
+static bool round_is_long(const struct idle *idle, uint64_t now)
+{
+	return now - idle->start >= (IDLE_ROUND - 1) * idle->work;
+}
+
+enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64_t ahead,
+			 bool early)
 {
 	assert_that(idle->polls);
 	if (!idle->since)
@@ -17,8 +24,10 @@ enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64
 		idle->start = now;
 		return IDLE_POLL;
 	}
-	if (idle->polls + ahead < polls || now - idle->start >= (IDLE_ROUND - 1) * idle->work)
-		return idle->polls >= IDLE_YIELD_FIRST ? IDLE_YIELD : IDLE_POLL;
+	if (idle->polls + ahead < polls || round_is_long(idle, now))
+		return idle->polls >= IDLE_YIELD_FIRST || (early && !round_is_long(idle, now)) ?
+			       IDLE_YIELD :
+			       IDLE_POLL;
 	if (!idle->announced) {
 		idle->announced = idle->polls;
 		return IDLE_ANNOUNCE;

@@ -68,6 +68,13 @@ struct transport {
 	bool (*allow_waiter)(void *state);
 
 	/*
+	 * Progress yields and sleeps in the first transport of the table. Required there: this
+	 * process yields the processor, or has it again; does the peer that was sent the last
+	 * message wait for a processor after a yield?
+	 */
+	void (*set_yielding)(void *state, bool yields);
+	bool (*partner_yields)(void *state);
+	/*
 	 * Progress sleeps in the first transport of the table, in which other processes wake it. Required
 	 * there: polls between the announcement and the sleep; announce a sleep, from which on every
 	 * event wakes this process; sleep (also a thread in place of progress); take the announcement

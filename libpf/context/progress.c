@@ -76,19 +76,23 @@ static __attribute__((noinline)) void progress_idle(pf_context *context)
 	uint64_t polls = context->options.idle_polls, ahead, now = 0;
 	enum idle_slept slept;
 	enum idle_step step;
+	bool early;
 
 	assert_progress(context);
 	/* With a descriptor only its waiter sleeps: the program may have more to do. */
 	if (!polls || waiter_is_open(waiter_of(context)) || !idle_polled(&context->idle))
 		return;
 	ahead = transports_sleep_ahead(context);
-	if (idle_is_timed(&context->idle, polls, ahead))
+	early = context->idle.polls < IDLE_YIELD_FIRST && transports_partner_yields(context);
+	if (early || idle_is_timed(&context->idle, polls, ahead))
 		now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
-	step = idle_next(&context->idle, now, polls, ahead);
+	step = idle_next(&context->idle, now, polls, ahead, early);
 	if (step == IDLE_YIELD) {
 		/* Polls after a yield have cold caches. */
 		transports_prepare_yield(context);
+		transports_set_yielding(context, true);
 		sched_yield();
+		transports_set_yielding(context, false);
 		return;
 	}
 	if (step == IDLE_ANNOUNCE)

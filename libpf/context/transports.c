@@ -210,7 +210,21 @@ bool transports_allow_waiter(pf_context *context)
 	return true;
 }
 
-/* ---- the sleep itself ---- */
+/* ---- the yield and the sleep itself ---- */
+
+void transports_set_yielding(pf_context *context, bool yields)
+{
+	const struct transport_slot *slot = &context->transports[0];
+
+	slot->transport->set_yielding(slot->state, yields);
+}
+
+bool transports_partner_yields(pf_context *context)
+{
+	const struct transport_slot *slot = &context->transports[0];
+
+	return slot->transport->partner_yields(slot->state);
+}
 
 uint64_t transports_sleep_ahead(const pf_context *context)
 {

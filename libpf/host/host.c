@@ -480,6 +480,24 @@ static void host_prepare_yield(void *memory)
 		polling_settle(&host->polling, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
 }
 
+static void host_set_yielding(void *memory, bool yields)
+{
+	struct host *host = memory;
+
+	atomic_store_explicit(&host->state.inbox.memory->yields, yields, memory_order_relaxed);
+}
+
+/* The partner's inbox stays mapped: only progress unmaps inboxes. */
+static bool host_partner_yields(void *memory)
+{
+	struct host *host = memory;
+	struct inbox_memory *inbox = atomic_load_explicit(&host->state.partner,
+							  memory_order_relaxed);
+
+	assert_progress(host->state.context);
+	return inbox && atomic_load_explicit(&inbox->yields, memory_order_relaxed);
+}
+
 static void host_prepare_sleep(void *memory)
 {
 	struct host *host = memory;
@@ -553,6 +571,8 @@ const struct transport transport_host = {
 	.has_news = host_has_work,
 	.prepare_sleep = host_prepare_sleep,
 	.prepare_yield = host_prepare_yield,
+	.set_yielding = host_set_yielding,
+	.partner_yields = host_partner_yields,
 	.all_ring = host_all_ring,
 	.allow_waiter = host_allow_waiter,
 	.sleep_ahead = host_sleep_ahead,

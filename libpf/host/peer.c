@@ -92,6 +92,8 @@ void host_peer_unmap(struct host_peer *peer)
 	if (peer->out.memory)
 		channel_close(peer);
 	bell = atomic_exchange(&peer->bell, NULL);
+	if (bell && atomic_load(&peer->peer.context->host->partner) == bell->inbox)
+		atomic_store(&peer->peer.context->host->partner, NULL);
 	if (bell)
 		inbox_destroy(&(struct inbox){ .memory = bell->inbox, .fd = -1 });
 	if (residency)

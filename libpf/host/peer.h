@@ -262,6 +262,8 @@ static inline void host_peer_commit(struct host_peer *peer, size_t length, uint8
 		return;
 	if (__builtin_expect(bell->sleeper, 0)) {
 		bell_ring(bell);
+		atomic_store_explicit(&peer->peer.context->host->partner, bell->inbox,
+				      memory_order_relaxed);
 	} else if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed)) {
 		inbox_ring(bell->inbox, bell->slot);
 	}

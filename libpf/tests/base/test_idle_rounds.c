@@ -19,6 +19,7 @@ struct process {
 	uint64_t others;  /* time that other processes run for after a yield, ns */
 	uint64_t yields, yielded_at;
 	uint64_t timed; /* looks at the clock */
+	bool early;     /* of idle_next */
 	uint64_t polled, announced_at, slept_at, sleeps, asleep;
 };
 
@@ -42,11 +43,12 @@ static uint64_t process_poll(struct process *process)
 	process->now += process->between;
 	process->polled++;
 	if (idle_polled(&process->idle)) {
-		bool timed = idle_is_timed(&process->idle, process->polls, process->ahead);
+		bool timed = process->early ||
+			     idle_is_timed(&process->idle, process->polls, process->ahead);
 
 		process->timed += timed;
 		step = idle_next(&process->idle, timed ? process->now : 0, process->polls,
-				 process->ahead);
+				 process->ahead, process->early);
 	}
 	if (step == IDLE_YIELD) {
 		if (!process->yields++)
@@ -233,6 +235,30 @@ static void test_yields(void **state)
 	assert_int_equal(waits.yielded_at, IDLE_YIELD_FIRST);
 }
 
+/* Where the peer needs the processor the first yield follows the first short round. */
+static void test_early(void **state)
+{
+	struct process waits = process_start(100, 1000, 32);
+	struct process works = process_start(MICROSECOND, 1000, 32);
+	unsigned i;
+
+	waits.early = works.early = true;
+	while (!waits.yields)
+		process_poll(&waits);
+	assert_int_equal(waits.yielded_at, IDLE_ROUND);
+	while (!works.yields)
+		process_poll(&works);
+	assert_int_equal(works.yielded_at, IDLE_YIELD_FIRST);
+	/* A round whose beginning was not timed is none to yield after. */
+	waits = process_start(100, 1000, 32);
+	for (i = 0; i < 3; i++)
+		process_poll(&waits);
+	waits.early = true;
+	while (!waits.yields)
+		process_poll(&waits);
+	assert_int_equal(waits.yielded_at, 2 * IDLE_ROUND);
+}
+
 /* Long before a sleep the clock is read at the first yield alone, which begins the time waited. */
 static void test_clock(void **state)
 {
@@ -276,7 +302,8 @@ int main(void)
 		cmocka_unit_test(test_together),   cmocka_unit_test(test_several_looks),
 		cmocka_unit_test(test_work_later), cmocka_unit_test(test_preempted),
 		cmocka_unit_test(test_shared),     cmocka_unit_test(test_yields),
-		cmocka_unit_test(test_clock),      cmocka_unit_test(test_event),
+		cmocka_unit_test(test_early),      cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_event),
 	};
 
 	return cmocka_run_group_tests_name("idle rounds", tests, NULL, NULL);

@@ -5,7 +5,9 @@
  */
 #include "pair.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,8 @@
 #include "base/number.h"
 #include "common/context.h"
 #include "context/contents.h"
+#include "context/transports.h"
+#include "host/peer.h"
 #include "host/state.h"
 
 #define LONG 8192 /* the first lap of a ring, bytes */
@@ -295,6 +299,71 @@ static void wait_always(struct pair *me)
 	me->context->idle.work = WAITS_ALWAYS;
 }
 
+/* Yields of this process, and those during which its inbox told of them. */
+static struct {
+	struct inbox_memory *inbox;
+	unsigned count, told;
+} yields;
+
+/* In place of the function of the C library. */
+int sched_yield(void)
+{
+	yields.count++;
+	yields.told += yields.inbox && atomic_load(&yields.inbox->yields);
+	return (int)syscall(SYS_sched_yield);
+}
+
+/* Answer two messages, then compute: from then on this side never polls, and never yields. */
+static void answer_and_compute(struct pair *me)
+{
+	receive_all(me, 2);
+	pair_watch(me, 0, 1);
+}
+
+/* Return the number of empty polls before the first yield. */
+static uint64_t polls_before_yield(struct pair *me)
+{
+	idle_end(&me->context->idle);
+	yields.count = yields.told = 0;
+	while (!yields.count)
+		pf_progress(me->context);
+	assert_int_equal(yields.told, 1);
+	assert_int_equal(atomic_load(&yields.inbox->yields), 0);
+	return me->context->idle.polls;
+}
+
+/* A side yields early while the peer that was sent the last message waits for a processor. */
+static void test_partner_yields(void **state)
+{
+	struct pair_setup setup = { .here = sleepy(UINT64_MAX / 2),
+				    .there = sleepy(UINT64_MAX / 2),
+				    .partner = answer_and_compute,
+				    .receive = answer,
+				    .receive_here = answer,
+				    .opened = wait_always };
+	struct pair *pair = pair_start(&setup);
+	struct host_peer *peer = (struct host_peer *)pair->peer;
+
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	receive_all(pair, 1);
+	while (!host_peer_bell(peer))
+		pf_progress(pair->context);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	receive_all(pair, 2);
+	yields.inbox = host_of(pair->context)->state.inbox.memory;
+	assert_int_equal(polls_before_yield(pair), IDLE_YIELD_FIRST);
+	atomic_store(&host_peer_bell(peer)->inbox->yields, 1);
+	assert_int_equal(polls_before_yield(pair), IDLE_ROUND);
+	yields.inbox = NULL;
+	pair_say(pair, 1);
+	pair_wait_exit(pair, 1);
+	/* The inbox of a peer that is gone is not looked at. */
+	while (peer_state(pair->peer) != PEER_GONE || peer->bell)
+		pf_progress(pair->context);
+	assert_false(transports_partner_yields(pair->context));
+	pair_end(pair);
+}
+
 /* Send the first message ever, and then compute: this side never polls. */
 static void send_and_compute(struct pair *me)
 {
@@ -433,6 +502,7 @@ int main(void)
 		PAIR_TEST(test_stream),
 		PAIR_TEST(test_sleeps_once),
 		PAIR_TEST_UNLESS(net, test_yields),
+		PAIR_TEST_UNLESS(net, test_partner_yields),
 		PAIR_TEST(test_sender_computes),
 		PAIR_TEST(test_operations),
 		PAIR_TEST(test_operations_stream),
