@@ -36,7 +36,7 @@
 #define IDLE_WORK_NANOSECONDS 250
 /*
  * Polls before the first yield of the processor, which another processor answers in meanwhile. A
- * peer that itself waits for a processor answers no sooner: see idle_next.
+ * peer without a processor answers no sooner: see idle_next.
  * Each later round ends with a yield, unless a sleep or the wait for an announced sleep follows.
  * A multiple of IDLE_ROUND. (benchmarks/promises, farm of 4 ranks on two processors: 2.5 us a task
  * with a yield after each 4 polls, 0.6 with one after each 16 from the 32nd on.)
@@ -99,7 +99,7 @@ static inline bool idle_is_timed(const struct idle *idle, uint64_t polls, uint64
  * Return the next step. now: 0 where idle_is_timed, with the same arguments, returns false, and early is false.
  * polls: number before the first sleep. ahead: least number of polls between the announcement of
  * a sleep and the sleep. early: the peer needs a processor. The first yield then follows the first
- * short round of which both ends were timed.
+ * short round with both ends timed.
  */
 enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64_t ahead,
 			 bool early);

@@ -69,7 +69,7 @@ struct transport {
 
 	/*
 	 * Progress yields and sleeps in the first transport of the table. Required there: this
-	 * process yields the processor, or has it again; does the peer that was sent the last
+	 * process yields the processor, or is back; does the peer sent the last
 	 * message wait for a processor after a yield?
 	 */
 	void (*set_yielding)(void *state, bool yields);

@@ -84,7 +84,7 @@ struct inbox_memory {
 	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
 	_Atomic uint32_t sleeping; /* 1: the reader sleeps, or is about to; a futex */
 	_Atomic uint8_t overflow;  /* the common mark of all writers without a slot */
-	_Atomic uint8_t yields; /* 1: the reader yielded the processor, and waits for it; a hint */
+	_Atomic uint8_t yields;    /* 1: the reader yielded the processor; a hint */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
 };
 

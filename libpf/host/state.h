@@ -32,7 +32,7 @@ struct host_state {
 	/* End of the last unshared transfer, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX */
 	uint64_t alone_until;
 	struct device_watch device_watch;
-	/* Inbox of the peer that a message was rung for last; a hint, NULL at first. */
+	/* Inbox of the peer rung last; a hint, NULL at first. */
 	_Atomic(struct inbox_memory *) partner;
 };
 
