@@ -8,7 +8,7 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$here/../../build
 btl=${EXANEST_TEST_BTL:-exanest,self}
-asan='' sanitizer=''
+asan='' sanitizer='' ompi_lines=''
 
 # Set by the caller for mpirun_command: what precedes mpirun, the mpirun itself, its arguments, and
 # what precedes the program.
@@ -52,10 +52,16 @@ use_build()
 	trap 'exit 130' HUP INT PIPE TERM
 }
 
+# ompi_has PATTERN: of a line that 'ompi_info --parsable' prints, which takes seconds in an emulator
+ompi_has()
+{
+	[[ -n $ompi_lines ]] || ompi_lines=$(LD_PRELOAD=$sanitizer ompi_info --parsable 2>/dev/null)
+	grep -q "$1" <<<"$ompi_lines"
+}
+
 need_component()
 {
-	[[ $btl != exanest* ]] ||
-		LD_PRELOAD=$sanitizer ompi_info --param btl exanest | grep 'btl: exanest ' >/dev/null ||
+	[[ $btl != exanest* ]] || ompi_has '^mca:btl:exanest:' ||
 		bail_out "ompi_info finds no btl exanest: is $build a built tree?"
 }
 
