@@ -363,7 +363,7 @@ int pf_put(pf_peer *peer, const void *local, uint64_t remote, size_t length,
 int pf_get(pf_peer *peer, void *local, uint64_t remote, size_t length, pf_complete_fn complete,
 	   void *arg);
 
-/* ---- pf_register(3): prepare a buffer, for comparison with networks that need it ---- */
+/* ---- pf_register(3): prepare a buffer, for comparison with networks with registration ---- */
 
 /*
  * Make [address, address + length) ready as pf_options.mode says, for comparison
@@ -380,7 +380,7 @@ int pf_register(pf_context *context, void *address, size_t length, int write,
 /* Undo pf_register and free the registration; NULL is allowed. Thread safe. */
 void pf_deregister(pf_context *context, pf_registration *registration);
 
-/* ---- pf_pager_register(3): memory whose pages the application supplies ---- */
+/* ---- pf_pager_register(3): memory with pages from the application ---- */
 
 /*
  * A user-space pager: supply fills the pages of [address, address + length) whenever pages are
@@ -507,7 +507,7 @@ typedef void (*pf_warning_fn)(pf_context *context, pf_peer *peer, const char *te
 /* See pf_set_receive. */
 void pf_set_warning(pf_context *context, pf_warning_fn warning, void *arg);
 
-/* ---- pf_set_room(3): repeat a call that was refused with PF_ERR_AGAIN ---- */
+/* ---- pf_set_room(3): repeat a call refused with PF_ERR_AGAIN ---- */
 
 /*
  * Called once after calls for peer returned PF_ERR_AGAIN, by a later pf_progress, when the first of
@@ -730,7 +730,7 @@ typedef struct pf_capability {
 	char detail[192]; /* the result of the test, or why not available */
 } pf_capability;
 
-/* ---- pf_capabilities(3): what this machine offers to libpf ---- */
+/* ---- pf_capabilities(3): offers of this machine to libpf ---- */
 
 /*
  * Try the capabilities of this machine and fill list, which has room for most entries. Returns how

@@ -24,7 +24,7 @@
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/btl/base/base.h"
 
-/* Declare a function of the type that btl.h or pf.h gives to pointers to it. */
+/* Declare a function by a type of pointers to functions, from btl.h or pf.h. */
 #define MCA_BTL_EXANEST_DECLARE(pointer, name) __typeof__(*(pointer)NULL) name
 
 BEGIN_C_DECLS

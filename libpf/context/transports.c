@@ -30,7 +30,7 @@ size_t transports_contents_size(void)
 	return size;
 }
 
-/* For each transport of the context, from a slot on, that has the function. */
+/* For each transport of the context with the function, from a slot on. */
 #define SLOTS_FOREACH(slot, first, function)                                                       \
 	for (const struct transport_slot *slot = (first); slot->transport; slot++)                 \
 		if (slot->state && slot->transport->function)
