@@ -36,6 +36,8 @@ bool check_held_reading(const pthread_rwlock_t *lock);
 
 #define assert_that(condition)                                                                     \
 	((condition) ? (void)0 : check_failed(__FILE__, __LINE__, __func__, #condition))
+/* Record for a later assertion what a release does not need. */
+#define check_record(field, value) ((void)((field) = (value)))
 /* Take the role for the object. Returns the outer object, for check_leave. */
 #define check_enter(role, object) check_exchange(&check_roles.role, object)
 #define check_leave(role, outer) ((void)(check_roles.role = (outer)))
@@ -52,6 +54,7 @@ static inline const void *check_exchange(const void **role, const void *object)
 
 /* The condition is compiled, to stay valid, but not evaluated. */
 #define assert_that(condition) ((void)sizeof((condition) ? 1 : 0))
+#define check_record(field, value) ((void)sizeof((field) = (value)))
 #define check_enter(role, object) ((void)sizeof(object), (const void *)NULL)
 #define check_leave(role, outer) ((void)(outer))
 

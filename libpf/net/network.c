@@ -140,7 +140,10 @@ void network_renew_grace(struct network *network, uint64_t time, const uint64_t 
 
 static bool driving_start(struct network *network)
 {
-	return !atomic_exchange_explicit(&network->driving, true, memory_order_seq_cst);
+	if (atomic_exchange_explicit(&network->driving, true, memory_order_seq_cst))
+		return false;
+	check_record(network->driver, pthread_self());
+	return true;
 }
 
 /* Return the latest time for a thread to drive again, ns. */

@@ -41,6 +41,7 @@ struct network {
 
 	pthread_mutex_t lock;
 	_Atomic bool driving;
+	pthread_t driver;            /* thread that drives, in builds with assertions */
 	_Atomic bool posted;         /* something to send since the driver looked */
 	bool calling;                /* progress drives: callbacks are permitted */
 	_Atomic int caller;          /* thread inside a callback, as gettid; 0: none */
@@ -103,9 +104,10 @@ bool network_wait(struct network *network, struct network_waiter *waiter);
 /* After the service thread has ended: say goodbye to all peers, and free everything. */
 void network_close(struct network *network);
 
-/* A thread drives, hence this thread if it holds the lock outside callbacks. */
+/* The calling thread drives. */
 #define assert_driving(network)                                                                    \
-	assert_that(atomic_load_explicit(&(network)->driving, memory_order_relaxed))
+	assert_that(atomic_load_explicit(&(network)->driving, memory_order_relaxed) &&             \
+		    pthread_equal((network)->driver, pthread_self()))
 
 /* Slow part of network_poll: there are processes to hear from. */
 int network_poll_sockets(struct network *network);
