@@ -109,7 +109,7 @@ uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, 
 		    ready);
 	pagers_fill(&memory->pagers, address, ready);
 	/* For a read the kernel maps its one page of zeros everywhere, at almost no cost. */
-	if (write && ready && memory->policy != PF_POLICY_TOUCH) {
+	if (write && ready && policy_fills_destination(memory->policy)) {
 		expected_reach(&memory->expected, address);
 		touch_range(address, ready, true, &failed);
 	}
