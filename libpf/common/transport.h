@@ -45,7 +45,10 @@ struct transport {
 	/* Required, any thread: does the transport reach this address? *why: how, or why not. */
 	enum transport_reach (*reach)(const void *state, const struct address *address,
 				      const char **why);
-	/* Required: as pf_peer_contact; *why may be left alone. */
+	/*
+	 * Required: as pf_peer_contact; *why may be left alone. A peer that failed for good is
+	 * PEER_GONE then.
+	 */
 	int (*contact)(pf_peer *peer, bool wait, const char **why);
 	/* The application opens a peer, which may have called before. */
 	void (*meet)(pf_peer *peer);
@@ -86,7 +89,7 @@ struct transport {
 	void (*sleep_leave)(void *state);
 	void (*sleep_end)(void *state);
 
-	/* Bytes of its peer record, of which struct pf_peer is the first member. */
+	/* Required: bytes of its peer record, of which struct pf_peer is the first member. */
 	size_t peer_size;
 	/* The record is zeroed, but for struct pf_peer. Both may be NULL. */
 	void (*peer_init)(pf_peer *peer);

@@ -116,7 +116,8 @@ static const struct transport *transport_choose(const pf_context *context,
 			reach = slot->transport->reach(slot->state, address, &reason);
 		if (reach >= limit || (chosen && reach <= *best))
 			continue;
-		*why = reason;
+		if (reach != TRANSPORT_UNREACHED || *reason)
+			*why = reason;
 		if (reach == TRANSPORT_UNREACHED)
 			continue;
 		*best = reach;

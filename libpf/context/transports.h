@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transports of a context: the functions of common/transport.h, for all of them. The table in
- * transports.c lists the transports; the rest of context/ names none.
+ * transports.c lists the transports. Of context/, contents.h and the inline polls below name the host
+ * transport, and capability.c describes all; the rest names none.
  */
 #ifndef PF_TRANSPORTS_H
 #define PF_TRANSPORTS_H

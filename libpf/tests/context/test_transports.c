@@ -93,6 +93,10 @@ static void test_choice(void **state)
 	}
 	/* Without any, the last one says why. */
 	assert_string_equal(why, "third");
+	/* A transport without a reason does not hide the reason of another. */
+	fakes[2].why = "";
+	assert_null(transports_choose(context, &address, &why));
+	assert_string_equal(why, "second");
 	/* The reason of a transport that the context does not have. */
 	context->transports[2].state = NULL;
 	context->transports[2].why = "off";
@@ -106,9 +110,12 @@ static void test_back(void **state)
 {
 	const struct address address = { 0 };
 	pf_context *context = context_make();
+	unsigned i;
 
 	fakes[0].reach = TRANSPORT_REACHED;
 	fakes[1].reach = TRANSPORT_EXCLUDED;
+	for (i = 0; i < ARRAY_SIZE(fakes); i++)
+		fakes[i].why = "";
 	assert_ptr_equal(transports_back(context, &address), &plain);
 	fakes[0].reach = TRANSPORT_UNREACHED;
 	assert_ptr_equal(transports_back(context, &address), &transport_net);
