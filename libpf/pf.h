@@ -636,9 +636,9 @@ void pf_wake(pf_context *context);
 		  "bytes of transfers that /dev/exanest moved; each process counts the page " \
 		  "faults of its own memory") \
 	STATISTIC(PF_STAT_LOCAL_FAULTS, "local_faults", \
-		  "blocks parked because of a page fault in this process") \
+		  "blocks that met a page fault in this process") \
 	STATISTIC(PF_STAT_REMOTE_FAULTS, "remote_faults", \
-		  "blocks parked because of a page fault in the peer") \
+		  "blocks that met a page fault in a peer of this host") \
 	STATISTIC(PF_STAT_LOCAL_MINOR, "local_minor_faults", \
 		  "page faults in this process on memory never touched, with those that the " \
 		  "kernel settled without parking a block") \
@@ -678,7 +678,7 @@ void pf_wake(pf_context *context);
 	STATISTIC(PF_STAT_NET_DROPPED, "net_dropped", \
 		  "packets from other hosts dropped because a socket buffer was full") \
 	STATISTIC(PF_STAT_NET_NACKS, "net_nacks", \
-		  "blocks from other hosts that waited for a page here") \
+		  "blocks of other hosts refused because a page here was absent: the host sends again") \
 	STATISTIC(PF_STAT_NET_MALFORMED, "net_malformed", \
 		  "packets dropped: not of a packet's form") \
 	STATISTIC(PF_STAT_NET_UNKNOWN, "net_unknown", \
