@@ -144,14 +144,14 @@ def test_a_damaged_block_is_refused(program, graph):
     [
         [],
         ["make"],
-        ["make", "/nonexistent/graph", "--scale", "10"],
+        ["make", "/dev/null/graph", "--scale", "10"],
         ["make", "x", "--scale", "9"],
         ["make", "x", "--scale", "10", "--block", "1000"],
         ["make", "x", "--scale", "10", "--block", "262144"],
         ["nonsense", "x"],
         ["search", "x"],
         ["search", "x", "--way", "nonsense"],
-        ["search", "/nonexistent/graph", "--way", "memory"],
+        ["search", "/dev/null/graph", "--way", "memory"],
     ],
 )
 def test_wrong_usage(program, arguments, tmp_path, monkeypatch):

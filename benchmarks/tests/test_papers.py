@@ -378,8 +378,8 @@ def test_only_missing_room_is_no_failure():
 
 @pytest.mark.parametrize(
     "arguments, code",
-    [([], 2), (["run", "x"], 2), (["make", "/nonexistent/x", "1"], 1)]
-    + [(["run", "/nonexistent/x", "1", "0", "0.1", "0.1"], 1), (["--help"], 0)],
+    [([], 2), (["run", "x"], 2), (["make", "/dev/null/x", "1"], 1)]
+    + [(["run", "/dev/null/x", "1", "0", "0.1", "0.1"], 1), (["--help"], 0)],
 )
 def test_usage_of_keyvalue(build, arguments, code):
     command = [build / "benchmarks/pf/keyvalue", *arguments]
