@@ -170,8 +170,8 @@ static unsigned interface_read_mtu(int fd, const char *name)
 		       (unsigned)request.ifr_mtu;
 }
 
-/* Describe an entry. Return false if UDP cannot use the entry. */
-static bool interface_describe(const struct ifaddrs *entry, int fd, struct interface *interface)
+/* Describe an entry, without index and MTU. Return false if UDP cannot use the entry. */
+static bool interface_describe(const struct ifaddrs *entry, struct interface *interface)
 {
 	sa_family_t family;
 
@@ -185,8 +185,6 @@ static bool interface_describe(const struct ifaddrs *entry, int fd, struct inter
 	memcpy(&interface->address, entry->ifa_addr,
 	       family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
 	interface->prefix = mask_count_bits(entry->ifa_netmask, family);
-	interface->index = if_nametoindex(entry->ifa_name);
-	interface->mtu = interface_read_mtu(fd, entry->ifa_name);
 	interface->loopback = entry->ifa_flags & IFF_LOOPBACK;
 	return true;
 }
@@ -222,11 +220,14 @@ static unsigned interfaces_collect(struct interface *list, unsigned most, const 
 
 	for (i = 0; i < 4; i++) {
 		for (entry = all; entry && count < most; entry = entry->ifa_next) {
-			if (interface_describe(entry, fd, &interface) &&
-			    interface.address.any.sa_family == families[i / 2] &&
-			    interface_is_wanted(&interface, include, exclude, loopback) &&
-			    location_is_far(here, interface.name) == i % 2)
-				list[count++] = interface;
+			if (!interface_describe(entry, &interface) ||
+			    interface.address.any.sa_family != families[i / 2] ||
+			    !interface_is_wanted(&interface, include, exclude, loopback) ||
+			    location_is_far(here, interface.name) != i % 2)
+				continue;
+			interface.index = if_nametoindex(interface.name);
+			interface.mtu = interface_read_mtu(fd, interface.name);
+			list[count++] = interface;
 		}
 	}
 	return count;
