@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The carrier of a world's hosts in memory, without sockets, and what every carrier of a world does:
- * move packets between the network of the world and the memory of a host. Absent memory cannot be
- * read or written, and sometimes present memory cannot either; there is no room for packets at times,
- * and packets can be longer than the interface accepts. world->acting is the host that drives.
+ * Two carriers of a world's hosts, in memory and by sockets, and what both do: move packets between
+ * the network of the world and the memory of a host. Absent memory cannot be read or written, and
+ * sometimes present memory cannot either; there is no room for packets at times, and packets can be
+ * longer than the interface accepts. world->acting is the host that drives.
  */
 #ifndef PF_TESTS_NET_CARRIER_H
 #define PF_TESTS_NET_CARRIER_H
@@ -13,6 +13,11 @@
 
 /* Like an adapter with slots: a packet is valid in its slot until the next call, and not placed. */
 struct carrier *carrier_in_memory(struct world *world);
+/*
+ * net/sockets.c and net/socket.c run as they are shipped, and their system calls move packets of the
+ * world.
+ */
+struct carrier *carrier_of_sockets(struct world *world);
 /* Take the report that waits, as report of a carrier. */
 bool world_take_report(struct world *world, struct carrier_report *report);
 

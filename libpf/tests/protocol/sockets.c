@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sockets.h"
+#include "carrier.h"
 
 #include <errno.h>
 #include <linux/udp.h>
@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "carrier.h"
 #include "network.h"
 #include "net/sockets.h"
 #include "protocol/wire.h"
@@ -106,14 +105,6 @@ struct carrier *carrier_of_sockets(struct world *world)
 	return &sockets->carrier;
 }
 
-static void put_address(union interface_address *address, unsigned number)
-{
-	memset(&address->in, 0, sizeof(address->in));
-	address->in.sin_family = AF_INET;
-	address->in.sin_port = WORLD_PORT;
-	address->in.sin_addr.s_addr = number;
-}
-
 /* ---- receiving ---- */
 
 /* A position in the vectors of a message. */
@@ -167,6 +158,7 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	struct scatter to = { message->msg_iov, message->msg_iovlen, 0 };
 	struct packet *packet = host->queue, *next;
 	void *control = message->msg_control;
+	struct net_endpoint sender;
 	uint32_t length, total = 0, count = 0;
 	unsigned from, corrupt = 0;
 	int segment;
@@ -186,8 +178,8 @@ static long receive_message(struct host *host, unsigned path, struct msghdr *mes
 	arrived = stamp(packet->arrived);
 	control = put_control(message, control, SOL_SOCKET, SCM_TIMESTAMPNS, &arrived,
 			      sizeof(arrived));
-	put_address(message->msg_name, from);
-	message->msg_namelen = sizeof(struct sockaddr_in);
+	sender = world_endpoint(from, path);
+	message->msg_namelen = endpoint_address(&sender, message->msg_name);
 	do {
 		packet = host_next(host);
 		length = packet->length;

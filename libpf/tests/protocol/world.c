@@ -9,7 +9,6 @@
 #include "net/traffic.h"
 #include "network.h"
 #include "pattern.h"
-#include "sockets.h"
 
 void settings_init(struct settings *settings)
 {
