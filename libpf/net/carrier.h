@@ -4,8 +4,9 @@
  * driver of an adapter. A carrier knows packets, addresses, and ends of paths that the carrier made.
  * A carrier knows no associations, peers or messages.
  *
- * Threads: one thread at a time drives, and calls look, receive, send and report. One thread at a
- * time calls watch, perhaps beside the driving thread. Any thread calls the rest but close.
+ * Threads: one thread at a time drives, and calls look, receive, send and report, under a lock. Any
+ * thread with the lock calls packet_most. One thread at a time calls watch, perhaps beside the
+ * driving thread. Any thread calls the rest but close.
  */
 #ifndef PF_NET_CARRIER_H
 #define PF_NET_CARRIER_H
@@ -49,8 +50,8 @@ struct carrier_setup {
 };
 
 /*
- * A carrier: the first member of the structure that its open function makes. The driving thread
- * reads the fields below "credit".
+ * A carrier: the first member of the structure that its open function makes. The lock of the driving
+ * thread protects the fields below "credit".
  */
 struct carrier {
 	const struct carrier_operations *operations;
@@ -81,11 +82,10 @@ struct carrier_operations {
 	size_t (*packet_most)(const struct carrier *carrier, const struct net_endpoint *to);
 
 	/*
-	 * Begin a look for packets with this number. thorough: look everywhere, and tell for how
-	 * long packets waited, because the last look was long ago, or because the descriptor woke
-	 * the thread.
+	 * Begin a look for packets. thorough: look everywhere, and tell for how long packets
+	 * waited, because the last look was long ago, or because the descriptor woke the thread.
 	 */
-	void (*look)(struct carrier *carrier, uint64_t number, bool thorough);
+	void (*look)(struct carrier *carrier, bool thorough);
 	/*
 	 * Receive packets, valid until the next call. With places (net_predict), payloads may go to
 	 * the places, behind a header of so many bytes. Return the number of packets; PF_ERR_FAULT

@@ -158,7 +158,7 @@ unsigned network_drive(struct network *network, unsigned rounds)
 	assert_driving(network);
 	assert_that(rounds);
 	assert_that(network->calling == network->memory.progress);
-	carrier->operations->look(carrier, network->looks, !network->calling || network->rare);
+	carrier->operations->look(carrier, !network->calling || network->rare);
 	network->late = 0;
 	if (atomic_load_explicit(&network->behind, memory_order_relaxed))
 		total += network_advance(network);

@@ -49,10 +49,10 @@ struct socket {
 	bool filtered; /* a packet filter of the own host blocked a packet to filtered_to */
 	struct net_endpoint filtered_to;
 	/*
-	 * Owned by the network: number of the last look with packets, and the last sender with the
-	 * number of packets in a row.
+	 * Owned by the carrier: numbers of the last look with packets, and of the last look that
+	 * read the socket; the last sender, with the number of packets in a row.
 	 */
-	uint64_t heard;
+	uint64_t heard, read;
 	struct net_endpoint from;
 	unsigned from_count;
 };

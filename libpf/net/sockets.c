@@ -14,7 +14,7 @@
 
 /* Receive calls for a socket before the next socket, and sending, get a turn. */
 #define RECEIVES_MOST 8
-/* A socket without a packet for LOOKS_UNHEARD looks is read in 1 look of LOOKS_ELSEWHERE. */
+/* A socket without a packet for LOOKS_UNHEARD looks is read once in LOOKS_ELSEWHERE looks. */
 #define LOOKS_UNHEARD 4096
 #define LOOKS_ELSEWHERE 16
 /*
@@ -23,14 +23,9 @@
  */
 #define RECEIVES_ALONE 256
 
-static struct sockets *sockets_of(struct carrier *carrier)
+static struct sockets *sockets_of(const struct carrier *carrier)
 {
-	return (struct sockets *)carrier;
-}
-
-static const struct interfaces *interfaces_of(const struct carrier *carrier)
-{
-	return &((const struct sockets *)carrier)->interfaces;
+	return (struct sockets *)(uintptr_t)carrier;
 }
 
 static unsigned sockets_count(const struct sockets *sockets)
@@ -91,7 +86,7 @@ static void sockets_close(struct carrier *carrier)
 
 static void sockets_publish(const struct carrier *carrier, struct address *address)
 {
-	const struct sockets *sockets = (const struct sockets *)carrier;
+	const struct sockets *sockets = sockets_of(carrier);
 	unsigned i;
 
 	for (i = 0; i < sockets->interfaces.count; i++) {
@@ -113,13 +108,13 @@ static void sockets_publish(const struct carrier *carrier, struct address *addre
 static unsigned sockets_find(const struct carrier *carrier, const struct address *address,
 			     bool same_host, struct net_endpoint paths[NET_PATHS_MOST])
 {
-	return endpoints_find(interfaces_of(carrier), address, same_host, paths);
+	return endpoints_find(&sockets_of(carrier)->interfaces, address, same_host, paths);
 }
 
 static size_t sockets_describe(const struct carrier *carrier, const struct net_endpoint *to,
 			       char *text, size_t size)
 {
-	return endpoint_describe(interfaces_of(carrier), to, text, size);
+	return endpoint_describe(&sockets_of(carrier)->interfaces, to, text, size);
 }
 
 static uint8_t endpoint_interface(const struct net_endpoint *bytes)
@@ -132,7 +127,7 @@ static uint8_t endpoint_interface(const struct net_endpoint *bytes)
 
 static size_t sockets_packet_most(const struct carrier *carrier, const struct net_endpoint *to)
 {
-	const struct interfaces *interfaces = interfaces_of(carrier);
+	const struct interfaces *interfaces = &sockets_of(carrier)->interfaces;
 	uint8_t number = endpoint_interface(to);
 
 	return number < interfaces->count ? socket_packet_most(&interfaces->list[number]) :
@@ -152,8 +147,9 @@ static bool socket_is_unheard(const struct sockets *sockets, const struct socket
  */
 static bool socket_is_due(const struct sockets *sockets, const struct socket *socket)
 {
-	return socket->bound && (sockets->thorough || !socket_is_unheard(sockets, socket) ||
-				 sockets->heard == socket || sockets->look % LOOKS_ELSEWHERE == 0);
+	return socket->bound &&
+	       (sockets->thorough || !socket_is_unheard(sockets, socket) ||
+		sockets->heard == socket || sockets->look - socket->read >= LOOKS_ELSEWHERE);
 }
 
 /*
@@ -180,21 +176,22 @@ static void socket_note_sender(struct sockets *sockets, struct socket *socket,
 		second->heard = sockets->look;
 }
 
-static unsigned sockets_next(const struct sockets *sockets, unsigned at)
+static void sockets_end_turn(struct sockets *sockets)
 {
-	return at + 1 < sockets_count(sockets) ? at + 1 : 0;
+	sockets->at = sockets->at + 1 < sockets_count(sockets) ? sockets->at + 1 : 0;
+	sockets->left--;
+	sockets->calls = 0;
 }
 
-static void sockets_look(struct carrier *carrier, uint64_t number, bool thorough)
+static void sockets_look(struct carrier *carrier, bool thorough)
 {
 	struct sockets *sockets = sockets_of(carrier);
 
 	/* The driver may have left the last look at a socket with packets. */
 	if (sockets->calls)
-		sockets->at = sockets_next(sockets, sockets->at);
+		sockets_end_turn(sockets);
 	sockets->left = sockets_count(sockets);
-	sockets->calls = 0;
-	sockets->look = number;
+	sockets->look++;
 	sockets->thorough = sockets->receiver->late = thorough;
 }
 
@@ -203,38 +200,32 @@ static int sockets_receive(struct carrier *carrier, const struct net_place *plac
 {
 	struct sockets *sockets = sockets_of(carrier);
 	struct receiver *receiver = sockets->receiver;
-	unsigned at = sockets->at, left, calls = sockets->calls;
 	struct socket *socket;
 	uint32_t dropped;
 	int received;
 
-	for (left = sockets->left; left; left--, calls = 0, at = sockets_next(sockets, at)) {
-		socket = &sockets->list[at];
-		carrier->reports |= socket->complaining;
-		if (calls == RECEIVES_MOST || !socket_is_due(sockets, socket))
+	for (; sockets->left; sockets_end_turn(sockets)) {
+		socket = &sockets->list[sockets->at];
+		if (sockets->calls == RECEIVES_MOST || !socket_is_due(sockets, socket))
 			continue;
 		dropped = socket->dropped;
-		received = socket_receive(socket, receiver, calls ? RECEIVE_MESSAGES : 1, places,
-					  count, header);
+		received = socket_receive(socket, receiver, sockets->calls ? RECEIVE_MESSAGES : 1,
+					  places, count, header);
+		socket->read = sockets->look;
 		carrier->dropped += socket->dropped - dropped;
 		if (!received) {
 			carrier->reports |= socket->complaining;
 			continue;
 		}
-		if (received > 0) {
+		if (received > 0)
 			socket_note_sender(sockets, socket, receiver->packets[0].from);
-			socket->heard = sockets->look;
-			sockets->heard = socket;
-		}
-		sockets->at = at;
-		sockets->left = left;
-		sockets->calls = calls + 1;
+		socket->heard = sockets->look;
+		sockets->heard = socket;
+		sockets->calls++;
 		*packets = receiver->packets;
 		return received;
 	}
-	sockets->at = at;
 	sockets->left = sockets_count(sockets);
-	sockets->calls = 0;
 	return 0;
 }
 
@@ -267,6 +258,7 @@ static unsigned sockets_send(struct carrier *carrier, const struct net_batch *ba
 				break;
 		}
 		sent = socket_send(socket, &batches[at], end - at, stop);
+		carrier->reports |= socket->complaining;
 		at += sent;
 		if (at == end)
 			continue;
@@ -317,7 +309,7 @@ static bool sockets_watch(struct carrier *carrier, bool watched)
 
 static void sockets_wait(const struct carrier *carrier, const struct timespec *time)
 {
-	const struct sockets *sockets = (const struct sockets *)carrier;
+	const struct sockets *sockets = sockets_of(carrier);
 	struct pollfd polled[SOCKETS_MOST];
 	unsigned i;
 

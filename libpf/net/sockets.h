@@ -23,7 +23,7 @@ struct sockets {
 	struct receiver *receiver;
 	const struct socket *heard; /* socket of the last packets */
 	/* The present look: */
-	uint64_t look;     /* number of the look */
+	uint64_t look;     /* number of the look, from 1 */
 	bool thorough;     /* all sockets are due */
 	unsigned at, left; /* next socket to be read, and number of sockets left */
 	unsigned calls;    /* receive calls for the socket */

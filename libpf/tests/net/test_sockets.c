@@ -82,9 +82,22 @@ static uint8_t packet_receive(const struct end *end)
 	return count ? *(uint8_t *)packets[0].header : 0;
 }
 
-static void look(const struct end *end, uint64_t number)
+static void look(const struct end *end)
 {
-	end->carrier->operations->look(end->carrier, number, true);
+	end->carrier->operations->look(end->carrier, true);
+}
+
+/* Open both ends, if the loopback interface has two addresses. */
+static void ends_open_twofold(struct end *here, struct end *there)
+{
+	end_open(here);
+	end_open(there);
+	if (there->address.endpoints_count > 1)
+		return;
+	end_close(here);
+	end_close(there);
+	print_message("# the loopback interface has one address here\n");
+	skip();
 }
 
 /* A look that ends early leaves the next turn to the next socket. */
@@ -93,22 +106,15 @@ static void test_turns(void **state)
 	struct net_endpoint first, second;
 	struct end here, there;
 
-	end_open(&here);
-	end_open(&there);
-	if (there.address.endpoints_count < 2) {
-		end_close(&here);
-		end_close(&there);
-		print_message("# the loopback interface has one address here\n");
-		skip();
-	}
+	ends_open_twofold(&here, &there);
 	first = path_to(&here, &there, 0);
 	second = path_to(&here, &there, 1);
 	assert_int_equal(packet_send(&here, &first, 1), 1);
 	assert_int_equal(packet_send(&here, &first, 2), 1);
 	assert_int_equal(packet_send(&here, &second, 3), 1);
-	look(&there, 1);
+	look(&there);
 	assert_int_equal(packet_receive(&there), 1);
-	look(&there, 2);
+	look(&there);
 	assert_int_equal(packet_receive(&there), 3);
 	assert_int_equal(packet_receive(&there), 2);
 	assert_int_equal(packet_receive(&there), 0);
@@ -118,6 +124,44 @@ static void test_turns(void **state)
 	assert_int_equal(packet_receive(&there), 0);
 	end_close(&here);
 	end_close(&there);
+}
+
+/*
+ * A socket without packets for long is read soon, although each look ends at packets of another
+ * socket. Three sockets have packets: the first of each interface, and a second connected to a peer.
+ */
+static void test_unheard(void **state)
+{
+	struct end here, there, other;
+	struct sockets *sockets;
+	struct net_endpoint to;
+	unsigned i;
+
+	ends_open_twofold(&here, &there);
+	end_open(&other);
+	sockets = (struct sockets *)there.carrier;
+	to = path_to(&there, &other, 0);
+	assert_true(
+		socket_connect(&sockets->list[sockets->interfaces.count], &sockets->list[0], &to));
+	for (i = 0; i < 40; i++) {
+		to = path_to(&here, &there, 0);
+		assert_int_equal(packet_send(&here, &to, 1), 1);
+		to = path_to(&other, &there, 0);
+		assert_int_equal(packet_send(&other, &to, 2), 1);
+	}
+	to = path_to(&here, &there, 1);
+	assert_int_equal(packet_send(&here, &to, 3), 1);
+	sockets->look = sockets->list[0].heard = 10001;
+	sockets->list[sockets->interfaces.count].heard = sockets->look;
+	for (i = 0; i < 40; i++) {
+		there.carrier->operations->look(there.carrier, false);
+		if (packet_receive(&there) == 3)
+			break;
+	}
+	assert_in_range(i, 0, 39);
+	end_close(&here);
+	end_close(&there);
+	end_close(&other);
 }
 
 static bool end_is_readable(const struct end *end, int milliseconds)
@@ -141,7 +185,7 @@ static void test_descriptor(void **state)
 	assert_false(end_is_readable(&there, 0));
 	assert_true(there.carrier->operations->watch(there.carrier, true));
 	assert_true(end_is_readable(&there, MOST));
-	look(&there, 1);
+	look(&there);
 	assert_int_equal(packet_receive(&there), 1);
 	assert_int_equal(packet_receive(&there), 0);
 	assert_false(end_is_readable(&there, 0));
@@ -173,6 +217,13 @@ static void test_report(void **state)
 	assert_int_equal(report.refusal, NET_REFUSED_PORT);
 	assert_memory_equal(&report.to, &to, sizeof(to));
 	assert_false(here.carrier->operations->report(here.carrier, false, &report));
+	/* A send that fails asks for a look at the reports. */
+	assert_int_equal(packet_send(&here, &to, 1), 1);
+	assert_true(end_is_readable(&here, MOST));
+	assert_false(here.carrier->reports);
+	assert_int_equal(packet_send(&here, &to, 1), 1);
+	assert_true(here.carrier->reports);
+	assert_true(here.carrier->operations->report(here.carrier, false, &report));
 	end_close(&here);
 }
 
@@ -180,6 +231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_unheard),
 		cmocka_unit_test(test_descriptor),
 		cmocka_unit_test(test_report),
 	};

@@ -174,7 +174,7 @@ static size_t memory_packet_most(const struct carrier *carrier, const struct net
 	return ((const struct memory_carrier *)carrier)->world->settings.interface_mtu;
 }
 
-static void memory_look(struct carrier *carrier, uint64_t number, bool thorough)
+static void memory_look(struct carrier *carrier, bool thorough)
 {
 }
 

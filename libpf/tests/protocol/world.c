@@ -106,7 +106,7 @@ static void receive(struct host *host)
 	unsigned count;
 
 	world->acting = host;
-	world->carrier->operations->look(world->carrier, ++world->looks, true);
+	world->carrier->operations->look(world->carrier, true);
 	do {
 		/* Callbacks of events may have other hosts send. */
 		world->acting = host;

@@ -117,7 +117,6 @@ struct world {
 	struct traffic *traffic; /* of the host that acts */
 	pthread_mutex_t lock;    /* held: no other thread is in a world */
 	struct host *acting;
-	uint64_t looks;
 	unsigned corrupt;                    /* corrupt packets received and not handed in yet */
 	const struct carrier_report *report; /* NULL: none */
 	bool failed;
