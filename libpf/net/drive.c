@@ -36,6 +36,7 @@ static void network_note_late(struct network *network, unsigned count, uint64_t 
 /* Receive for a round of the carrier. Return the number of packets. */
 static unsigned network_receive(struct network *network)
 {
+	const struct net_statistics *statistics = net_statistics(network->core);
 	struct traffic *traffic = &network->traffic;
 	uint64_t told = network->processes.told, wanted;
 	unsigned total = 0, count;
@@ -44,7 +45,7 @@ static unsigned network_receive(struct network *network)
 	assert_locked(&network->lock, true);
 	assert_driving(network);
 	do {
-		wanted = net_statistics(network->core)->wanted;
+		wanted = statistics->wanted;
 		count = traffic_receive(traffic, network->core, network_lent(network), &waited);
 		if (!count)
 			break;

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -49,6 +50,12 @@
 
 /* ---- the service thread and progress take turns ---- */
 
+/* Wake the service thread. The write fails only with a full counter, when the thread is awake. */
+static void network_wake(const struct network *network)
+{
+	(void)eventfd_write(network->wake, 1);
+}
+
 /*
  * Wake the driver after a page was resolved. Progress finds the result without help, but the
  * service thread may sleep.
@@ -57,12 +64,9 @@ void network_wake_driver(struct net_memory *memory)
 {
 	struct network *network =
 		(struct network *)(void *)((char *)memory - offsetof(struct network, memory));
-	const uint64_t one = 1;
 
-	/* The write fails only when the counter is full, and then the service thread is awake. */
-	if (atomic_load_explicit(&network->attended, memory_order_seq_cst) &&
-	    write(network->wake, &one, sizeof(one)) < 0)
-		return;
+	if (atomic_load_explicit(&network->attended, memory_order_seq_cst))
+		network_wake(network);
 }
 
 /*
@@ -72,15 +76,11 @@ void network_wake_driver(struct net_memory *memory)
  */
 void network_sleeps(struct network *network, bool sleeps)
 {
-	const uint64_t one = 1;
-
 	atomic_store_explicit(&network->sleeps, sleeps, memory_order_seq_cst);
 	if (!sleeps)
 		atomic_store_explicit(&network->woke, network_now(), memory_order_relaxed);
-	/* The write fails only when the counter is full, and then the service thread is awake. */
-	if (sleeps && !atomic_load_explicit(&network->attended, memory_order_seq_cst) &&
-	    write(network->wake, &one, sizeof(one)) < 0)
-		return;
+	else if (!atomic_load_explicit(&network->attended, memory_order_seq_cst))
+		network_wake(network);
 }
 
 static void timer_set(int timer, uint64_t time)
@@ -261,8 +261,6 @@ static void network_take_back(struct network *network)
  */
 static void driving_stop(struct network *network)
 {
-	const uint64_t one = 1;
-
 	assert_locked(&network->lock, true);
 	assert_driving(network);
 	for (;;) {
@@ -278,11 +276,9 @@ static void driving_stop(struct network *network)
 		network_lock(network);
 		network_transmit(network, network_now());
 	}
-	/* The write fails only when the counter is full, and then the service thread is awake. */
 	if (atomic_load_explicit(&network->awaited, memory_order_seq_cst) &&
-	    atomic_exchange_explicit(&network->awaited, false, memory_order_seq_cst) &&
-	    write(network->wake, &one, sizeof(one)) < 0)
-		return;
+	    atomic_exchange_explicit(&network->awaited, false, memory_order_seq_cst))
+		network_wake(network);
 }
 
 /* ---- calls of the threads ---- */

@@ -126,15 +126,6 @@ void net_process_bind(struct net_process *process, pf_peer *peer)
 
 /* ---- descriptions ---- */
 
-static size_t net_process_describe_path(const struct net_processes *processes,
-					const struct net_endpoint *to, char *text, size_t size)
-{
-	const struct carrier *carrier = processes->carrier;
-
-	assert_locked(processes->lock, true);
-	return carrier->operations->describe(carrier, to, text, size);
-}
-
 #define DESCRIPTION 768 /* bytes for all paths of a peer */
 
 /* Result: "WHY from PATH and PATH". */
@@ -143,6 +134,7 @@ static void net_process_describe(const struct net_processes *processes,
 				 char text[DESCRIPTION])
 {
 	size_t used = (size_t)snprintf(text, DESCRIPTION, "%s from ", why);
+	const struct carrier *carrier = processes->carrier;
 	const char *word = "";
 	struct net_endpoint to;
 	unsigned i;
@@ -153,8 +145,8 @@ static void net_process_describe(const struct net_processes *processes,
 			continue;
 		used += (size_t)snprintf(text + used, DESCRIPTION - used, "%s", word);
 		if (used < DESCRIPTION)
-			used += net_process_describe_path(processes, &to, text + used,
-							  DESCRIPTION - used);
+			used += carrier->operations->describe(carrier, &to, text + used,
+							      DESCRIPTION - used);
 		word = " and ";
 	}
 }
@@ -375,6 +367,7 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 	const pf_stat_info *drops = pf_stat_table() + PF_STAT_NET_MALFORMED;
 	uint64_t now = (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
 	pf_context *context = processes->context;
+	const struct carrier *carrier = processes->carrier;
 	char text[DESCRIPTION];
 	struct net_endpoint from;
 	bool unusual = false;
@@ -405,8 +398,8 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
 					 "the last one (%s) from ", drops[why].name);
 		if (used < sizeof(text))
-			net_process_describe_path(processes, &from, text + used,
-						  sizeof(text) - used);
+			carrier->operations->describe(carrier, &from, text + used,
+						      sizeof(text) - used);
 	}
 	net_processes_unlock(processes);
 	context->warning(context, NULL, text, context->warning_arg);

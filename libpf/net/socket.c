@@ -228,7 +228,6 @@ void socket_open_second(struct socket *second, const struct socket *bound, uint3
 	if (!socket_own_address(bound->fd, &address, &length) ||
 	    socket_create(second, bound->number, address.any.sa_family, buffer) != PF_OK)
 		second->fd = -1;
-	second->port = bound->port;
 	second->packet_most = bound->packet_most;
 }
 

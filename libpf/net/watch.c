@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "common/context.h"
 
 /*
@@ -68,11 +67,6 @@ static bool network_watch_sleeps(const struct network_watch *watch)
 	return atomic_load_explicit(&watch->network->sleeps, memory_order_seq_cst);
 }
 
-static uint64_t network_watch_now(void)
-{
-	return (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC);
-}
-
 /*
  * Leave the application alone until the end of a grace period. Return false if no period runs, or
  * if the application is away.
@@ -119,8 +113,7 @@ static void network_watch_look(struct network_watch *watch, bool retry)
 
 	assert_service(&watch->network->context->service);
 	/* Meanwhile progress may have begun to sleep, after seeing the service thread attend. */
-	if (!network_watch_sleeps(watch) &&
-	    network_watch_spare(watch->network, network_watch_now()) &&
+	if (!network_watch_sleeps(watch) && network_watch_spare(watch->network, network_now()) &&
 	    !network_watch_sleeps(watch))
 		return;
 	retry |= network_attend(watch->network);
