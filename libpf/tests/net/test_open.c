@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A context whose ports are all taken has no network, says why, and keeps no descriptor of one. */
+/* A context without a network says why, and keeps no descriptor of one. */
 #include "unit.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "context/transports.h"
@@ -65,10 +69,71 @@ static void test_ports_taken(void **state)
 	pf_close(context);
 }
 
+static unsigned descriptors_below(int end)
+{
+	unsigned count = 0;
+
+	while (end--)
+		count += fcntl(end, F_GETFD) >= 0;
+	return count;
+}
+
+/*
+ * Open with fewer and fewer descriptors left, until no socket can be opened, and a context has no
+ * network. Return the number of failures; negative: an error.
+ */
+static int open_with_few(int first)
+{
+	int left, status, failed = 0, end = first + 40;
+	bool network = true;
+	unsigned before = descriptors_below(end);
+	pf_options options;
+	pf_context *context;
+
+	if (pf_options_init(&options, sizeof(options), NULL) != PF_OK)
+		return -1;
+	options.if_include = "lo";
+	for (left = end - first; network; left--) {
+		/* libpf raises a soft limit. */
+		const struct rlimit limit = { (rlim_t)(first + left), (rlim_t)(first + left) };
+
+		if (setrlimit(RLIMIT_NOFILE, &limit))
+			return -2;
+		status = pf_open(&options, &context);
+		if (status == PF_OK) {
+			network = context->network;
+			pf_close(context);
+		} else if (status == PF_ERR_SYSTEM && errno == EMFILE) {
+			failed++;
+		} else {
+			return -3;
+		}
+		if (descriptors_below(end) != before)
+			return -4;
+	}
+	return failed;
+}
+
+static void test_descriptors_used_up(void **state)
+{
+	int first = dup(STDERR_FILENO), status;
+	pid_t child;
+
+	close(first);
+	child = fork();
+	if (!child)
+		_exit(open_with_few(first));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	/* A failure for each descriptor but that of the carrier and the first socket. */
+	assert_in_range(WEXITSTATUS(status), 5, 40);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ports_taken),
+		cmocka_unit_test(test_descriptors_used_up),
 	};
 
 	return cmocka_run_group_tests_name("net_open", tests, NULL, NULL);
