@@ -176,11 +176,9 @@ static void socket_note_sender(struct sockets *sockets, struct socket *socket,
 		second->heard = sockets->look;
 }
 
-static void sockets_end_turn(struct sockets *sockets)
+static unsigned sockets_next(const struct sockets *sockets, unsigned at)
 {
-	sockets->at = sockets->at + 1 < sockets_count(sockets) ? sockets->at + 1 : 0;
-	sockets->left--;
-	sockets->calls = 0;
+	return at + 1 < sockets_count(sockets) ? at + 1 : 0;
 }
 
 static void sockets_look(struct carrier *carrier, bool thorough)
@@ -189,8 +187,9 @@ static void sockets_look(struct carrier *carrier, bool thorough)
 
 	/* The driver may have left the last look at a socket with packets. */
 	if (sockets->calls)
-		sockets_end_turn(sockets);
+		sockets->at = sockets_next(sockets, sockets->at);
 	sockets->left = sockets_count(sockets);
+	sockets->calls = 0;
 	sockets->look++;
 	sockets->thorough = sockets->receiver->late = thorough;
 }
@@ -200,33 +199,35 @@ static int sockets_receive(struct carrier *carrier, const struct net_place *plac
 {
 	struct sockets *sockets = sockets_of(carrier);
 	struct receiver *receiver = sockets->receiver;
+	unsigned at = sockets->at, left = sockets->left, calls = sockets->calls;
 	struct socket *socket;
 	uint32_t dropped;
-	int received;
+	int received = 0;
 
-	for (; sockets->left; sockets_end_turn(sockets)) {
-		socket = &sockets->list[sockets->at];
-		if (sockets->calls == RECEIVES_MOST || !socket_is_due(sockets, socket))
+	*packets = receiver->packets;
+	for (; left; left--, calls = 0, at = sockets_next(sockets, at)) {
+		socket = &sockets->list[at];
+		if (calls == RECEIVES_MOST || !socket_is_due(sockets, socket))
 			continue;
 		dropped = socket->dropped;
-		received = socket_receive(socket, receiver, sockets->calls ? RECEIVE_MESSAGES : 1,
-					  places, count, header);
+		received = socket_receive(socket, receiver, calls ? RECEIVE_MESSAGES : 1, places,
+					  count, header);
 		socket->read = sockets->look;
 		carrier->dropped += socket->dropped - dropped;
-		if (!received) {
-			carrier->reports |= socket->complaining;
-			continue;
+		if (received) {
+			if (received > 0)
+				socket_note_sender(sockets, socket, receiver->packets[0].from);
+			socket->heard = sockets->look;
+			sockets->heard = socket;
+			calls++;
+			break;
 		}
-		if (received > 0)
-			socket_note_sender(sockets, socket, receiver->packets[0].from);
-		socket->heard = sockets->look;
-		sockets->heard = socket;
-		sockets->calls++;
-		*packets = receiver->packets;
-		return received;
+		carrier->reports |= socket->complaining;
 	}
-	sockets->left = sockets_count(sockets);
-	return 0;
+	sockets->at = at;
+	sockets->left = left ? left : sockets_count(sockets);
+	sockets->calls = calls;
+	return received;
 }
 
 /* ---- sending ---- */
