@@ -52,6 +52,8 @@ static const struct shape shapes[] = {
 	{ "fresh", shape_fresh, 2, 3,
 	  "BYTES MAPPINGS COUNT: receive into pages that were given back, ms" },
 	{ "peer", shape_peer, 2, 0, ": KiB, descriptors and mappings for each peer" },
+	{ "rings", shape_rings, 2, 2,
+	  "COUNT BYTES: shared memory after COUNT messages from each rank to each other, MiB" },
 	{ "receives", shape_receives, 2, 1,
 	  "COUNT: MiB and mappings more after COUNT receives of 4 MiB" },
 	{ "puts", shape_puts, 2, 1, "COUNT: outstanding MPI_Put of 8 bytes, ms and MiB" },

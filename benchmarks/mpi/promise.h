@@ -32,6 +32,7 @@ void shape_stranded(const struct promise *promise);
 void shape_fresh(const struct promise *promise);
 /* Memory, descriptors and mappings that communication takes. */
 void shape_peer(const struct promise *promise);
+void shape_rings(const struct promise *promise);
 void shape_receives(const struct promise *promise);
 void shape_puts(const struct promise *promise);
 void shape_unexpected(const struct promise *promise);

@@ -112,6 +112,43 @@ void shape_peer(const struct promise *promise)
 	}
 }
 
+/* Every rank sends messages to every other, all at once. */
+void shape_rings(const struct promise *promise)
+{
+	size_t count = (size_t)promise->arguments[0], length = (size_t)promise->arguments[1];
+	size_t peers = (size_t)promise->ranks - 1, all = count * peers, i;
+	char *source = promise_map(length), *destination = promise_map(all * length);
+	MPI_Request *requests = calloc(2 * all, sizeof(*requests));
+	double more, sum, before;
+
+	if (!requests)
+		promise_fail("no memory");
+	memset(source, 1, length);
+	MPI_Barrier(MPI_COMM_WORLD);
+	before = proc_kib("/proc/self/smaps_rollup", "Pss_Shmem:");
+	/* No rank maps memory that another already shares while that other reads its share. */
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (i = 0; i < all; i++) {
+		int peer = (promise->rank + 1 + (int)(i % peers)) % promise->ranks;
+
+		MPI_Irecv(destination + i * length, (int)length, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+			  &requests[i]);
+	}
+	for (i = 0; i < all; i++) {
+		int peer = (promise->rank + 1 + (int)(i % peers)) % promise->ranks;
+
+		MPI_Isend(source, (int)length, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+			  &requests[all + i]);
+	}
+	MPI_Waitall((int)(2 * all), requests, MPI_STATUSES_IGNORE);
+	MPI_Barrier(MPI_COMM_WORLD);
+	more = proc_kib("/proc/self/smaps_rollup", "Pss_Shmem:") - before;
+	MPI_Reduce(&more, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (promise->rank == 0)
+		promise_print("memory", sum / KIB_IN_MIB);
+	free(requests);
+}
+
 /*
  * Rank 1 receives into parts of a large mapping and gives the pages back, as allocators do; then it
  * uses one page of each 2 MiB. Where it wants no huge pages it gets none.

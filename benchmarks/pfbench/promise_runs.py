@@ -168,6 +168,7 @@ RUNS = (
         peers=("tcp",),
         ours=_parameter("network", "always"),
     ),
+    Run("rings", ("promise", "rings", "16", "4096"), {"memory": "rings-memory-64"}, ranks=64),
     Run(
         "receives",
         ("promise", "receives", "100"),
