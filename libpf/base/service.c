@@ -74,13 +74,27 @@ void service_run(struct service *service, struct task *task)
 	service_wake(service);
 }
 
+/* libevent ends the process if no pair of descriptors is left for signals: are enough free? */
+static bool service_has_descriptors(void)
+{
+	int spare[4]; /* epoll, the pair, and an eventfd */
+	unsigned count = 0, i;
+
+	while (count < 4 && (spare[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+		count++;
+	for (i = 0; i < count; i++)
+		close(spare[i]);
+	return count == 4;
+}
+
 int service_open(struct service *service)
 {
 	memset(service, 0, sizeof(*service));
 	STAILQ_INIT(&service->tasks);
 	pthread_mutex_init(&service->lock, NULL);
 	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	service->base = event_base_new();
+	if (service_has_descriptors())
+		service->base = event_base_new();
 	if (service->wake >= 0 && service->base)
 		service->woken = event_new(service->base, service->wake, EV_READ | EV_PERSIST,
 					   service_on_wake, service);
