@@ -40,35 +40,28 @@ static bool sockets_open_all(struct sockets *sockets, const struct interface *fo
 			     struct socket_ports ports, uint32_t buffer)
 {
 	struct interfaces *interfaces = &sockets->interfaces;
+	struct socket *socket;
 	bool taken = false;
 	unsigned i;
 	int status;
 
 	/* An address that cannot be bound is about to go away: skip the interface. */
+	sockets->carrier.credit = UINT32_MAX;
 	for (i = 0; i < count; i++) {
-		status = socket_open(&sockets->list[interfaces->count], (uint8_t)interfaces->count,
-				     &found[i], ports, buffer);
+		socket = &sockets->list[interfaces->count];
+		status = socket_open(socket, (uint8_t)interfaces->count, &found[i], ports, buffer);
 		taken |= status == PF_ERR_AGAIN;
-		if (status == PF_OK)
-			interfaces->list[interfaces->count++] = found[i];
+		if (status != PF_OK)
+			continue;
+		interfaces->list[interfaces->count++] = found[i];
+		/* wire_charge counts half of the kernel's charge. */
+		if (socket->receive_buffer / 2 < sockets->carrier.credit)
+			sockets->carrier.credit = socket->receive_buffer / 2;
 	}
 	for (i = 0; i < interfaces->count; i++)
 		socket_open_second(&sockets->list[interfaces->count + i], &sockets->list[i],
 				   buffer);
 	return taken;
-}
-
-/* Return the least credit of all sockets, bytes. wire_charge counts half of the kernel's charge. */
-static uint32_t sockets_credit(const struct sockets *sockets)
-{
-	uint32_t least = UINT32_MAX;
-	unsigned i;
-
-	for (i = 0; i < sockets->interfaces.count; i++) {
-		if (sockets->list[i].receive_buffer / 2 < least)
-			least = sockets->list[i].receive_buffer / 2;
-	}
-	return least;
 }
 
 static void sockets_close(struct carrier *carrier)
@@ -366,7 +359,6 @@ int sockets_open(struct carrier **result, const struct carrier_setup *setup, cha
 	sockets->carrier.descriptor = epoll_create1(EPOLL_CLOEXEC);
 	error = errno;
 	taken = sockets_open_all(sockets, found, count, ports, (uint32_t)options->socket_buffer);
-	sockets->carrier.credit = sockets_credit(sockets);
 	sockets->receiver = receiver_create(setup->gather, setup->user);
 	status = PF_OK;
 	if (sockets->carrier.descriptor < 0) {

@@ -15,26 +15,16 @@
 #define GRO_PACKETS 64
 #define GRO_BYTES 65000
 
-struct system {
-	struct sockets sockets;
-	struct world *world;
-};
-
-static struct world *the_world; /* for system calls */
-
-static struct system *system_of(struct carrier *carrier)
-{
-	return (struct system *)carrier;
-}
+static struct world *the_world; /* its hosts make the system calls */
 
 static bool system_gather(void *user, const struct iovec *from, unsigned count, void *to)
 {
-	return host_gather(((struct world *)user)->acting, from, count, to);
+	return host_gather(the_world->acting, from, count, to);
 }
 
 static void system_close(struct carrier *carrier)
 {
-	receiver_destroy(system_of(carrier)->sockets.receiver);
+	receiver_destroy(((struct sockets *)carrier)->receiver);
 	free(carrier);
 	the_world = NULL;
 }
@@ -58,38 +48,36 @@ static void check_places(struct world *world, const struct net_place *places, un
 static int system_receive(struct carrier *carrier, const struct net_place *places, unsigned count,
 			  uint32_t header, struct net_packet **packets)
 {
-	struct world *world = system_of(carrier)->world;
 	int received, i;
 
-	check_places(world, places, count);
+	check_places(the_world, places, count);
 	received = sockets_operations.receive(carrier, places, count, header, packets);
 	for (i = 0; i < received; i++) {
 		if ((uintptr_t)(*packets)[i].header % 8)
-			world_fail(world, "a packet is not aligned");
+			world_fail(the_world, "a packet is not aligned");
 	}
 	return received;
 }
 
 static bool system_report(struct carrier *carrier, bool woken, struct carrier_report *report)
 {
-	return world_take_report(system_of(carrier)->world, report);
+	return world_take_report(the_world, report);
 }
 
 struct carrier *carrier_of_sockets(struct world *world)
 {
 	static struct carrier_operations operations;
-	struct system *system = calloc(1, sizeof(*system));
-	struct sockets *sockets = &system->sockets;
+	struct sockets *sockets = calloc(1, sizeof(*sockets));
 	unsigned i;
 
-	if (!system)
+	if (!sockets)
 		abort();
 	operations = sockets_operations;
 	operations.close = system_close;
 	operations.receive = system_receive;
 	operations.report = system_report;
 	sockets->carrier.operations = &operations;
-	sockets->receiver = receiver_create(system_gather, world);
+	sockets->receiver = receiver_create(system_gather, NULL);
 	if (!sockets->receiver)
 		abort();
 	sockets->interfaces.count = NET_PATHS_MOST;
@@ -101,7 +89,7 @@ struct carrier *carrier_of_sockets(struct world *world)
 		sockets->list[i].segments = !world->settings.no_segments;
 		sockets->list[NET_PATHS_MOST + i].fd = -1;
 	}
-	system->world = the_world = world;
+	the_world = world;
 	return &sockets->carrier;
 }
 
