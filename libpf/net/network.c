@@ -195,6 +195,7 @@ static void network_look_when_due(struct network *network)
 	uint64_t due = network_deadline(network);
 
 	assert_locked(&network->lock, true);
+	assert_driving(network);
 	if (due == NET_NEVER)
 		return;
 	/*
