@@ -45,7 +45,7 @@ struct carrier_report {
 struct carrier_setup {
 	const pf_options *options;
 	const struct location *here; /* location of the calling thread */
-	net_gather_fn gather;        /* reads payloads received in wrong places */
+	net_gather_fn gather;        /* reads memory that may be absent: payloads in wrong places */
 	void *user;                  /* argument of gather */
 };
 

@@ -575,7 +575,8 @@ static struct net_packet *receiver_add_packet(struct receiver *receiver, unsigne
 /*
  * Cut packets lying behind each other in a buffer of RECEIVE_ROOM. All have equal length, except
  * for the last: the kernel gathers only packets of equal length, and the last packet of a transfer
- * may have any length. Each header is moved to an aligned place, for the core.
+ * may have any length. Each header is moved to an aligned place, for the core. An empty datagram is an
+ * empty packet: packets may wait behind it.
  */
 static void received_cut(struct receiver *receiver, unsigned *count,
 			 const struct received *received, uint8_t *data, uint32_t length)
@@ -583,9 +584,7 @@ static void received_cut(struct receiver *receiver, unsigned *count,
 	uint32_t segment = received->segment, stride = (segment + 7) & ~7u, i, last;
 
 	assert_that(length <= RECEIVE_ROOM);
-	if (!length)
-		return;
-	last = (length - 1) / segment;
+	last = length ? (length - 1) / segment : 0;
 	if (last * stride + (length - last * segment) > RECEIVE_ROOM)
 		last = (RECEIVE_ROOM - segment) / stride;
 	for (i = last; i && stride != segment; i--)
@@ -734,7 +733,7 @@ static int socket_receive_predicted(struct socket *socket, struct receiver *rece
 	received.length = message.msg_len;
 	socket_read_control(socket, &message.msg_hdr, &received);
 
-	for (i = 0; i < places_count && at < received.length; i++, at += size) {
+	for (i = 0; i < places_count && (!i || at < received.length); i++, at += size) {
 		uint32_t room = header + places[i].length;
 		struct net_packet *packet;
 

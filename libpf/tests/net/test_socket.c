@@ -438,6 +438,25 @@ static void check_taken(struct ends *ends, uint16_t port)
 	close(fd);
 }
 
+/* A datagram without bytes is not the end of the packets that wait. */
+static void test_empty(void **state)
+{
+	struct ends *ends = ends_open("127.0.0.1");
+	const struct net_place place = { ends->bytes, PAYLOAD };
+	union interface_address to;
+	socklen_t length = endpoint_address(&ends->to_b, &to);
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(sendto(ends->a.fd, "", 0, 0, &to.any, length), 0);
+		assert_int_equal(socket_receive(&ends->b, ends->receiver, 1, &place, i, HEADER), 1);
+		assert_int_equal(ends->receiver->packets[0].header_length, 0);
+		assert_int_equal(ends->receiver->packets[0].payload_length, 0);
+		assert_int_equal(receive(ends, NULL, 0), 0);
+	}
+	ends_close(ends);
+}
+
 static void test_refused(void **state)
 {
 	check_refused(*state);
@@ -840,6 +859,7 @@ int main(void)
 		{ "test_refused IPv4", test_refused, NULL, NULL, ipv4 },
 		{ "test_refused IPv6", test_refused, NULL, NULL, ipv6 },
 		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_own_error),
 		cmocka_unit_test(test_refused_another),
 		cmocka_unit_test(test_filtered),
