@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <stddef.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -53,7 +52,10 @@
 /* Wake the service thread. The write fails only with a full counter, when the thread is awake. */
 static void network_wake(const struct network *network)
 {
-	(void)eventfd_write(network->wake, 1);
+	const uint64_t one = 1;
+
+	if (write(network->wake, &one, sizeof(one)) < 0)
+		return;
 }
 
 /*
