@@ -5,12 +5,16 @@
  */
 #include "unit.h"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static int weak_madvise(void *start, size_t length, int advice);
 
 /* From here on atomic operations are steps of the simulation. */
 #include "weak.h"
 #define syscall weak_futex
+#define madvise weak_madvise
 /* NOLINTBEGIN(bugprone-suspicious-include): as the functions are, with other atomic operations */
 #include "memory/touch.c"
 #include "host/inbox.c"
@@ -18,6 +22,7 @@
 #include "host/share.c"
 /* NOLINTEND(bugprone-suspicious-include) */
 #undef syscall
+#undef madvise
 
 /* ---- ring ---- */
 
@@ -31,6 +36,7 @@ static struct {
 	_Atomic int64_t allowance;
 	struct ring reader, writer;
 	unsigned entries, length;
+	bool shrunk;
 } channel;
 
 static void start_ring(uint64_t size, uint64_t lap, unsigned entries, unsigned length)
@@ -137,6 +143,48 @@ static struct weak_scenario ring_wrap = {
 	true,
 	start_lap,
 	{ write_entries, read_entries },
+};
+
+/* The second of three entries reaches into the pages that an idle ring gives back. */
+#define SHRINK_LENGTH 5000u
+
+static void start_to_shrink(void)
+{
+	start_ring(2 * RING_LAP_FIRST, 2 * RING_LAP_FIRST, 3, SHRINK_LENGTH);
+}
+
+/* Removed pages are zeros: a store to the last word of the second entry and to the header behind. */
+static int weak_madvise(void *start, size_t length, int advice)
+{
+	const uint64_t end = 2 * ring_span(SHRINK_LENGTH);
+	const uint8_t *first = start;
+	uint64_t *last = byte(&channel.writer, end - sizeof(*last));
+
+	(void)advice;
+	weak_require((uint8_t *)last >= first && (uint8_t *)(last + 2) <= first + length,
+		     "other pages are removed");
+	weak_write(last, 0);
+	weak_write(last + 1, 0);
+	channel.shrunk = true;
+	return 0;
+}
+
+/* The reader has to come back to the start before the ring shrinks. */
+static void write_and_shrink(void)
+{
+	write_entry(0, channel.length);
+	write_entry(1, channel.length);
+	ring_shrink(&channel.writer);
+	while (ring_shrink(&channel.writer), !channel.shrunk)
+		weak_pause();
+	write_entry(2, channel.length);
+}
+
+static struct weak_scenario ring_shrunk = {
+	"an idle ring that shrinks",
+	true,
+	start_to_shrink,
+	{ write_and_shrink, read_entries },
 };
 
 /* ---- inbox ---- */
@@ -308,10 +356,8 @@ static void test_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ORDER(ring_full),
-		ORDER(ring_wrap),
-		ORDER(sleeping_inbox),
-		ORDER(share_slot_again),
+		ORDER(ring_full),      ORDER(ring_wrap),        ORDER(ring_shrunk),
+		ORDER(sleeping_inbox), ORDER(share_slot_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
