@@ -47,7 +47,7 @@ struct peers {
 	_Atomic bool news; /* gone is set, or refused is not empty */
 	bool gone;         /* a peer went since the last report; progress's own */
 	pthread_mutex_t lock;
-	struct pf_peer *first;                     /* newest first; records are only ever added */
+	struct pf_peer *first;                     /* see peers_first */
 	TAILQ_HEAD(refused_list, refused) refused; /* refused.h */
 };
 
@@ -80,6 +80,20 @@ static inline void peers_unlock(struct peers *peers)
 {
 	if (peers->threads)
 		pthread_mutex_unlock(&peers->lock);
+}
+
+/*
+ * Any thread: return the newest record. The caller follows next without the lock: records are only
+ * ever added, before the first.
+ */
+static inline pf_peer *peers_first(struct peers *peers)
+{
+	pf_peer *first;
+
+	peers_lock(peers);
+	first = peers->first;
+	peers_unlock(peers);
+	return first;
 }
 
 static inline int peer_state(const pf_peer *peer)

@@ -139,11 +139,7 @@ static void report_gone(pf_context *context)
 
 	assert_progress(context);
 	context->peers.gone = false;
-	peers_lock(&context->peers);
-	peer = context->peers.first;
-	peers_unlock(&context->peers);
-	/* Records are only ever added, and before the first. */
-	for (; peer; peer = peer->next) {
+	for (peer = peers_first(&context->peers); peer; peer = peer->next) {
 		if (peer->gone_reported || peer_state(peer) != PEER_GONE)
 			continue;
 		/* The engine of /dev/exanest ends operations by itself, but a little later. */

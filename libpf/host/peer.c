@@ -269,11 +269,7 @@ void host_peers_shrink(pf_context *context, uint64_t now)
 	    !atomic_compare_exchange_strong_explicit(&context->host->rings_shrunk, &last, now,
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
-	peers_lock(&context->peers);
-	peer = context->peers.first;
-	peers_unlock(&context->peers);
-	/* Records are only ever added, and before the first. */
-	for (; peer; peer = peer->next) {
+	for (peer = peers_first(&context->peers); peer; peer = peer->next) {
 		if (peer->transport == &transport_host &&
 		    host_peer_trylock((struct host_peer *)peer)) {
 			ring_look_idle((struct host_peer *)peer);

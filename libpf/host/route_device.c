@@ -233,12 +233,10 @@ void device_lost(void *arg)
 	pf_peer *peer;
 
 	assert_progress(context);
-	peers_lock(&context->peers);
-	for (peer = context->peers.first; peer; peer = peer->next) {
+	for (peer = peers_first(&context->peers); peer; peer = peer->next) {
 		if (peer->transport == &transport_host)
 			host_peer_lose_device((struct host_peer *)peer);
 	}
-	peers_unlock(&context->peers);
 }
 
 void device_drain(struct host_state *host, struct host_peer *peer)
