@@ -131,18 +131,18 @@ struct ring {
 	uint64_t lap;       /* writer: offset of the end, where positions wrap */
 	/* writer: offset of the end of the ring's pages; no unread entry lies behind */
 	uint64_t made;
-	uint64_t taken; /* writer: longest of lap and made; beyond the first lap from allowance */
-	uint64_t idle;  /* writer: position at the last ring_shrink */
-	bool far;       /* writer: the reader is far; see RING_FAR_NS */
-	bool past;      /* writer: a part of the entry being written went past the caches */
+	bool far;             /* writer: the reader is far; see RING_FAR_NS */
+	bool past;            /* writer: a part of the entry being written went past the caches */
 	unsigned far_entries; /* writer: see RING_FAR_ENTRIES */
 	unsigned far_votes;   /* writer: 0 to RING_FAR_VOTES */
 	uint64_t tail_loaded; /* writer: *tail last loaded */
 	int file; /* writer: the memory's file, in which the ring begins at start; -1: none */
 	off_t start;
-	unsigned entries;           /* writer: a lap of this many entries is long enough */
-	unsigned wraps;             /* writer: wraps of the lap that count towards RING_WRAPS */
-	bool refused;               /* writer: the allowance refused the last growth */
+	unsigned entries; /* writer: a lap of this many entries is long enough */
+	unsigned wraps;   /* writer: wraps of the lap that count towards RING_WRAPS */
+	bool refused;     /* writer: the allowance refused the last growth */
+	uint64_t taken;   /* writer: longest of lap and made; beyond the first lap from allowance */
+	uint64_t idle;    /* writer: position at the last ring_shrink */
 	_Atomic int64_t *allowance; /* writer: bytes that laps may grow by beyond the first */
 	_Atomic uint64_t *tail;     /* shared: position up to which the reader is done */
 };
