@@ -41,7 +41,7 @@ static int channel_map_memory(struct channel *channel, size_t ring_size)
 	channel->ring = (struct ring){
 		.base = area + CHANNEL_RING,
 		.size = ring_size,
-		.lap = ring_size < RING_LAP_FIRST ? ring_size : RING_LAP_FIRST,
+		.lap = ring_lap_first(ring_size),
 		.file = channel->fd,
 		.start = CHANNEL_RING,
 		.tail = &channel->memory->tail,

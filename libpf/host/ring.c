@@ -190,7 +190,7 @@ bool ring_go_on(struct ring *ring, size_t length)
  */
 bool ring_shrink(struct ring *ring)
 {
-	const uint64_t first = number_min(RING_LAP_FIRST, ring->size);
+	const uint64_t first = ring_lap_first(ring->size);
 	uint64_t offset = ring->position & (ring->size - 1), kept;
 	uint64_t tail = ring_load_tail(ring), unread = ring->position - tail;
 	bool idle = ring->position == ring->idle;
@@ -219,7 +219,7 @@ bool ring_shrink(struct ring *ring)
 
 void ring_give_back(struct ring *ring)
 {
-	const uint64_t first = number_min(RING_LAP_FIRST, ring->size);
+	const uint64_t first = ring_lap_first(ring->size);
 
 	atomic_fetch_add_explicit(ring->allowance, (int64_t)(ring->taken - first),
 				  memory_order_relaxed);

@@ -160,6 +160,12 @@ static inline size_t ring_longest(const struct ring *ring)
 	return ring->size / 2 - 2 * RING_HEADER;
 }
 
+/* Return the length of the first lap of a ring of this size. */
+static inline uint64_t ring_lap_first(uint64_t size)
+{
+	return size < RING_LAP_FIRST ? size : RING_LAP_FIRST;
+}
+
 static inline uint64_t ring_span(size_t length)
 {
 	return RING_HEADER + ((length + 7) & ~(uint64_t)7);
