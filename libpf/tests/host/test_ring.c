@@ -468,6 +468,44 @@ static void test_no_shrink(void **state)
 	close_ends(ends);
 }
 
+/* Of memory that is locked (mlockall): the kernel frees none of it. */
+static bool locked;
+
+/* The linker replaces the function by this one. */
+int __wrap_madvise(void *start, size_t length, int advice);
+int __real_madvise(void *start, size_t length, int advice);
+
+int __wrap_madvise(void *start, size_t length, int advice)
+{
+	if (!locked || advice != MADV_REMOVE)
+		return __real_madvise(start, length, advice);
+	errno = EINVAL;
+	return -1;
+}
+
+/* A ring whose memory the kernel does not free keeps its lap, and what that took from the allowance. */
+static void test_locked(void **state)
+{
+	struct ends *ends = open_ends(state);
+	int64_t left;
+	unsigned i;
+
+	grow_to(ends, RING_MOST / 2);
+	left = atomic_load(&ends->allowance);
+	locked = true;
+	for (i = 0; i < 4; i++) {
+		ring_shrink(&ends->writer);
+		read_all(ends);
+	}
+	locked = false;
+	assert_int_equal(ends->writer.position & (RING_MOST - 1), 0);
+	assert_int_equal(ends->writer.lap, RING_MOST / 2);
+	assert_int_equal(atomic_load(&ends->allowance), left);
+	assert_false(ring_shrink(&ends->writer));
+	assert_int_equal(ends->writer.lap, RING_LAP_FIRST);
+	close_ends(ends);
+}
+
 /* A long entry takes from the allowance, too, and has its room although the allowance is used up. */
 static void test_forced(void **state)
 {
@@ -850,6 +888,7 @@ int main(void)
 		WITH(test_shrink, growing),
 		WITH(test_shrink, dropped),
 		WITH(test_no_shrink, growing),
+		WITH(test_locked, growing),
 		WITH(test_forced, fixed),
 		WITH(test_pages_ahead, growing),
 		WITH(test_pages_ahead, dropped),
