@@ -8,15 +8,11 @@ void idle_init(struct idle *idle)
 	*idle = (struct idle){ .work = IDLE_WORK_NANOSECONDS, .least = IDLE_SLEEP_LEAST };
 }
 
-/* The round was long: the caller works between its polls, or lost its processor. */
-static bool round_is_long(const struct idle *idle, uint64_t now)
-{
-	return now - idle->start >= (IDLE_ROUND - 1) * idle->work;
-}
-
 enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64_t ahead,
 			 bool early)
 {
+	bool slow;
+
 	assert_that(idle->polls);
 	if (!idle->since)
 		idle->since = now;
@@ -24,10 +20,10 @@ enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64
 		idle->start = now;
 		return IDLE_POLL;
 	}
-	if (idle->polls + ahead < polls || round_is_long(idle, now))
-		return idle->polls >= IDLE_YIELD_FIRST || (early && !round_is_long(idle, now)) ?
-			       IDLE_YIELD :
-			       IDLE_POLL;
+	/* The caller works between its polls, or lost its processor. */
+	slow = now - idle->start >= (IDLE_ROUND - 1) * idle->work;
+	if (slow || idle->polls + ahead < polls)
+		return idle->polls >= IDLE_YIELD_FIRST || (early && !slow) ? IDLE_YIELD : IDLE_POLL;
 	if (!idle->announced) {
 		idle->announced = idle->polls;
 		return IDLE_ANNOUNCE;

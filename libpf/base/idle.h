@@ -96,10 +96,10 @@ static inline bool idle_is_timed(const struct idle *idle, uint64_t polls, uint64
 }
 
 /*
- * Return the next step. now: 0 where idle_is_timed, with the same arguments, returns false, and early is false.
- * polls: number before the first sleep. ahead: least number of polls between the announcement of
- * a sleep and the sleep. early: the peer needs a processor. The first yield then follows the first
- * short round with both ends timed.
+ * Return the next step. now: 0 unless early, or idle_is_timed with equal arguments. polls: number
+ * before the first sleep. ahead: least number of polls between the announcement of a sleep and the
+ * sleep. early: the peer needs a processor. The first yield then follows the first short round with
+ * both ends timed.
  */
 enum idle_step idle_next(struct idle *idle, uint64_t now, uint64_t polls, uint64_t ahead,
 			 bool early);
