@@ -43,8 +43,8 @@ static const pf_option_info table[] = {
 	       "most, a power of two; the ring starts with 8 KiB and grows with traffic"),
 	OPTION(ring_memory, 0, 1ull << 40, 9,
 	       "Bytes by which all rings of a process together may grow beyond 8 KiB, or twice the longest "
-	       "message, of each; a ring that grows takes at most a fourth of what is left; with n rings "
-	       "more than 16, 16/n of the bytes; idle rings give back what others need"),
+	       "message, of each; a ring that grows takes at most a fourth of what is left; with n > 16 "
+	       "rings, 16/n of the bytes; idle rings give back what others need"),
 	OPTION(eager_limit, 64, 1 << 24, 4,
 	       "Bytes of the longest message that programs send with pf_send, which copies it through "
 	       "the ring; they let the receiver get longer ones; pf_query reports it"),

@@ -250,7 +250,7 @@ bool host_peer_has_room(pf_peer *base, size_t length)
 	return place || status != PF_ERR_AGAIN;
 }
 
-/* Under the lock of the other peer. */
+/* Under the peer's lock, and perhaps the lock of another peer. */
 static void ring_look_idle(struct host_peer *peer)
 {
 	const struct bell *bell = host_peer_bell(peer);

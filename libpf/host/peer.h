@@ -139,7 +139,7 @@ static inline void host_peer_lock(struct host_peer *peer)
 		pthread_mutex_lock(&peer->lock);
 }
 
-/* False: another thread holds the lock, or this thread does. */
+/* False: another thread holds the lock, or this thread does. Without threads there is no lock. */
 static inline bool host_peer_trylock(struct host_peer *peer)
 {
 	return !peer->peer.context->threads || !pthread_mutex_trylock(&peer->lock);
@@ -195,8 +195,9 @@ static inline void host_peer_leave(struct host_peer *peer)
 /*
  * Any thread, once the allowance of the rings is used up: take back what idle rings hold, unless
  * the last look was less than RING_IDLE_NANOSECONDS ago. Each look finds the rings not written to
- * since the look before. The caller may hold the lock of a peer: a ring whose lock is held is in
- * use. now: CLOCK_MONOTONIC, ns.
+ * since the look before. The caller may hold the lock of a peer, whose ring is left out as in use,
+ * but has no place of host_peer_reserve: without threads no ring is left out. now:
+ * CLOCK_MONOTONIC, ns.
  */
 void host_peers_shrink(pf_context *context, uint64_t now);
 /* Under the peer's lock: there is no room for a message of length bytes. */
