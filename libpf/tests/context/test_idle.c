@@ -343,6 +343,7 @@ static void test_partner_yields(void **state)
 				    .opened = wait_always };
 	struct pair *pair = pair_start(&setup);
 	struct host_peer *peer = (struct host_peer *)pair->peer;
+	const void *outer;
 
 	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
 	receive_all(pair, 1);
@@ -360,7 +361,9 @@ static void test_partner_yields(void **state)
 	/* The inbox of a peer that is gone is not looked at. */
 	while (peer_state(pair->peer) != PEER_GONE || peer->bell)
 		pf_progress(pair->context);
+	outer = check_enter(progress, pair->context);
 	assert_false(transports_partner_yields(pair->context));
+	check_leave(progress, outer);
 	pair_end(pair);
 }
 
