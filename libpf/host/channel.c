@@ -15,11 +15,11 @@
 #include "memory/touch.h"
 #include "pf.h"
 
-#define CHANNEL_MAGIC 0x336c656e6e616863 /* "channel3" */
+#define CHANNEL_MAGIC 0x346c656e6e616863 /* "channel4" */
 /* If the peer shrank the file, an access behind its end would raise SIGBUS. */
 #define CHANNEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-static_assert(sizeof(struct channel_memory) <= CHANNEL_RING, "the header ends before the ring");
+static_assert(sizeof(struct channel_memory) <= 4096, "the header takes one page");
 
 static int channel_map_memory(struct channel *channel, size_t ring_size)
 {

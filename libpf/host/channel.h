@@ -16,7 +16,10 @@
 #include "ring.h"
 #include "share.h"
 
-#define CHANNEL_SHARES 64
+/* As many as the header's only page of 4 KiB holds; a transfer without a slot is moved by one end. */
+#define CHANNEL_SHARES 28
+/* A bit for each. */
+#define CHANNEL_SHARES_ALL ((1ull << CHANNEL_SHARES) - 1)
 /* Offset of the ring. The file has no memory between the header and the ring. */
 #define CHANNEL_RING PAGE_SIZE_MAX
 
@@ -29,7 +32,7 @@ struct channel_memory {
 	alignas(128) _Atomic uint32_t polled; /* see inbox.h; 0: ring the doorbell */
 	_Atomic uint32_t pieces; /* 1: the reader takes messages in pieces; 0 before it began */
 	_Atomic uint32_t blocks; /* 1: the reader takes MESSAGE_PUT_BLOCKS; 0 before it began */
-	alignas(4096) struct share shares[CHANNEL_SHARES];
+	struct share shares[CHANNEL_SHARES];
 };
 
 struct channel {

@@ -44,7 +44,7 @@ void host_peer_init(pf_peer *base)
 	if (base->address)
 		peer->distance = location_distance(&base->context->address.location,
 						   &base->address->location);
-	peer->shares_free = ~0ull;
+	peer->shares_free = CHANNEL_SHARES_ALL;
 	TAILQ_INIT(&peer->atomics);
 	TAILQ_INIT(&peer->transfers);
 	pthread_mutex_init(&peer->lock, NULL);
