@@ -16,7 +16,7 @@
 #include "ring.h"
 #include "share.h"
 
-/* As many as the header's only page of 4 KiB holds; a transfer without a slot is moved by one end. */
+/* The header has room for no more in a page of 4 KiB. One end moves a transfer without a slot. */
 #define CHANNEL_SHARES 28
 /* A bit for each. */
 #define CHANNEL_SHARES_ALL ((1ull << CHANNEL_SHARES) - 1)
