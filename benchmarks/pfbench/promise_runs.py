@@ -143,7 +143,7 @@ RUNS = (
     *map(_all_to_all, (4, 8, 16)),
     _init(2, 5),
     _init(16, 3),
-    _init(128, 1),
+    _init(128, 3),
     Run(
         "first",
         ("latency", "-m", "8:8", "--first"),
