@@ -8,10 +8,10 @@
 #include <sys/select.h>
 #include <unistd.h>
 
+#include "check.h"
+
 /* More than a handshake opens. */
 #define ROOM 8
-/* More than pf_open opens, with four interfaces. */
-#define OPENED 48
 /*
  * Descriptors of the program and of libpf below FD_SETSIZE, at most: some 50 peers and the
  * descriptors of a context.
@@ -78,11 +78,13 @@ int descriptor_lift(int fd)
 	return lifted;
 }
 
-void descriptor_limit_reserve(void)
+bool descriptor_limit_reserve(unsigned wanted)
 {
-	int opened[OPENED], count;
+	int opened[DESCRIPTORS_RESERVED];
+	unsigned count, i;
 
-	for (count = 0; count < OPENED; count++) {
+	assert_that(wanted <= DESCRIPTORS_RESERVED);
+	for (count = 0; count < wanted; count++) {
 		do {
 			opened[count] = count ? fcntl(opened[0], F_DUPFD_CLOEXEC, 0) :
 						eventfd(0, EFD_CLOEXEC);
@@ -90,6 +92,7 @@ void descriptor_limit_reserve(void)
 		if (opened[count] < 0)
 			break;
 	}
-	while (count--)
-		close(opened[count]);
+	for (i = 0; i < count; i++)
+		close(opened[i]);
+	return count == wanted;
 }

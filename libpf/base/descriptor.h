@@ -24,10 +24,13 @@ void descriptor_limit_ensure(int newest);
  * far as the hard limit permits. errno stays as before.
  */
 int descriptor_lift(int fd);
+/* More than pf_open opens, with four interfaces. */
+#define DESCRIPTORS_RESERVED 48
 /*
- * Call descriptor_limit_ensure for all descriptors of a context: libraries open some, and without
- * optional descriptors the context goes on.
+ * Raise the limit until so many descriptors more can be opened, at most DESCRIPTORS_RESERVED.
+ * Libraries open some, and without optional descriptors the context goes on. Return false, with
+ * errno, if there are fewer.
  */
-void descriptor_limit_reserve(void);
+bool descriptor_limit_reserve(unsigned wanted);
 
 #endif

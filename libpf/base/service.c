@@ -10,6 +10,7 @@
 
 #include "allocate.h"
 #include "check.h"
+#include "descriptor.h"
 #include "pf.h"
 #include "slice.h"
 #include "thread.h"
@@ -74,18 +75,8 @@ void service_run(struct service *service, struct task *task)
 	service_wake(service);
 }
 
-/* libevent ends the process if no pair of descriptors is left for signals: are enough free? */
-static bool service_has_descriptors(void)
-{
-	int spare[4]; /* epoll, the pair, and an eventfd */
-	unsigned count = 0, i;
-
-	while (count < 4 && (spare[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
-		count++;
-	for (i = 0; i < count; i++)
-		close(spare[i]);
-	return count == 4;
-}
+/* libevent ends the process without these: epoll, a pair for signals, and an eventfd. */
+#define SERVICE_DESCRIPTORS 4
 
 int service_open(struct service *service)
 {
@@ -93,7 +84,7 @@ int service_open(struct service *service)
 	STAILQ_INIT(&service->tasks);
 	pthread_mutex_init(&service->lock, NULL);
 	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (service_has_descriptors())
+	if (descriptor_limit_reserve(SERVICE_DESCRIPTORS))
 		service->base = event_base_new();
 	if (service->wake >= 0 && service->base)
 		service->woken = event_new(service->base, service->wake, EV_READ | EV_PERSIST,

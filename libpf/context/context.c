@@ -37,7 +37,7 @@ int context_open(const pf_options *options, pf_context **result)
 	status = check_options(options);
 	if (status != PF_OK)
 		return status;
-	descriptor_limit_reserve();
+	(void)descriptor_limit_reserve(DESCRIPTORS_RESERVED);
 	contents = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (contents == MAP_FAILED)
 		return PF_ERR_MEMORY;
