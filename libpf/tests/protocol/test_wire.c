@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts of the wire format, byte ranges, and the streams of control entries and messages. */
+/* The parts of the wire format, and the streams of control entries and messages. */
 #include "unit.h"
 
-#include "protocol/ranges.h"
 #include "protocol/stream.h"
 #include "protocol/wire.h"
 
@@ -210,65 +209,6 @@ static void test_widen(void **state)
 	assert_true(wire_widen(2, 0xffffffff) == 0xffffffff);
 }
 
-#define SPACE 300
-
-/* Compare the set with an array of flags. */
-static void test_ranges(void **state)
-{
-	struct random_numbers numbers = random_start("ranges");
-	struct ranges ranges = { 0 };
-	bool in[SPACE] = { false };
-	int i, j;
-
-	for (i = 0; i < REPEAT(40000); i++) {
-		uint64_t start = random_below(&numbers, SPACE);
-		uint64_t end = start + random_below(&numbers, 20);
-		unsigned what = (unsigned)random_below(&numbers, 20);
-		uint32_t r;
-
-		if (end > SPACE)
-			end = SPACE;
-		if (what == 0) {
-			ranges_trim(&ranges, start);
-			memset(in, 0, start);
-		} else if (what < 11) {
-			assert_true(ranges_add(&ranges, start, end));
-			for (j = (int)start; j < (int)end; j++)
-				in[j] = true;
-		} else {
-			assert_true(ranges_remove(&ranges, start, end));
-			for (j = (int)start; j < (int)end; j++)
-				in[j] = false;
-		}
-		for (r = 0, j = 0; r < ranges.count; r++) {
-			assert_true(ranges.list[r].start < ranges.list[r].end);
-			if (r)
-				assert_true(ranges.list[r].start > ranges.list[r - 1].end);
-			for (; j < (int)ranges.list[r].start; j++)
-				assert_false(in[j]);
-			for (; j < (int)ranges.list[r].end; j++)
-				assert_true(in[j]);
-		}
-		for (; j < SPACE; j++)
-			assert_false(in[j]);
-	}
-	ranges_destroy(&ranges);
-}
-
-static void test_ranges_full(void **state)
-{
-	struct ranges ranges = { 0 };
-	uint64_t i;
-
-	for (i = 0; i < RANGES_MOST; i++)
-		assert_true(ranges_add(&ranges, 3 * i, 3 * i + 1));
-	assert_false(ranges_add(&ranges, 3 * i, 3 * i + 1));
-	assert_int_equal(ranges.count, RANGES_MOST);
-	assert_true(ranges_add(&ranges, 1, 3));
-	assert_int_equal(ranges.count, RANGES_MOST - 1);
-	ranges_destroy(&ranges);
-}
-
 #define RING 1024
 
 /* Send bytes through a stream whose pieces are lost, duplicated and reordered. */
@@ -394,8 +334,6 @@ int main(void)
 		cmocka_unit_test(test_entries),
 		cmocka_unit_test(test_status_of_entries),
 		cmocka_unit_test(test_widen),
-		cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_ranges_full),
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_other_pieces),
 	};
