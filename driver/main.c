@@ -70,4 +70,4 @@ module_exit(exanest_exit);
 MODULE_DESCRIPTION("A page-fault tolerant DMA engine: put, get and atomics without pinning");
 MODULE_AUTHOR("The exanest maintainers");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.2");
+MODULE_VERSION("1.0.0-rc1");

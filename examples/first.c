@@ -2,7 +2,7 @@
 /* Gets a file out of the memory of another process, which never touched that memory. */
 #include <err.h>
 #include <fcntl.h>
-#include <pf.h>
+#include <libpf/pf.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ struct contact { /* what the parent has to know of the child */
 
 static void check(const char *what, int status)
 {
-	if (status < PF_OK)
+	if (status < 0)
 		errx(1, "%s: %s", what, pf_strerror(status));
 }
 
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 			 mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, file, 0);
 	if (child < 0 || memory == MAP_FAILED)
 		err(1, "no memory");
-	check("pf_open", pf_open(NULL, &context));
+	check("pf_open", pf_open(NULL, NULL, &context));
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGTERM); /* ends with its parent */
 		contact.memory = (uintptr_t)memory;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	      pf_peer_open(context, contact.address, contact.address_length, NULL, &peer));
 	check("pf_get",
 	      pf_get(peer, memory, contact.memory, (size_t)status.st_size, on_complete, NULL));
-	check("pf_flush", pf_flush(context, peer));
+	check("pf_flush", pf_flush(context, peer, PF_FOREVER));
 	fprintf(stderr, "%zu bytes, page faults: %lu here, %lu in the child\n",
 		(size_t)status.st_size, (unsigned long)pf_stat(context, PF_STAT_LOCAL_FAULTS),
 		(unsigned long)pf_stat(context, PF_STAT_REMOTE_FAULTS));

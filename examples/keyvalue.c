@@ -5,7 +5,7 @@
  */
 #include <err.h>
 #include <fcntl.h>
-#include <pf.h>
+#include <libpf/pf.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct contact {
 
 static void check(const char *what, int status)
 {
-	if (status < PF_OK)
+	if (status < 0)
 		errx(1, "%s: %s", what, pf_strerror(status));
 }
 
@@ -67,7 +67,7 @@ static void serve(pf_context *context, const char *name, const char *contact_nam
 	    rename(new_name, contact_name))
 		err(1, "cannot write %s", contact_name);
 	for (;;)
-		pf_progress(context);
+		pf_wait(context, PF_FOREVER);
 }
 
 struct lookup {
@@ -104,16 +104,16 @@ static void get(pf_context *context, const char *contact_name, unsigned long cou
 		struct lookup *lookup = &lookups[i % IN_FLIGHT];
 
 		while (lookup->waiting)
-			pf_progress(context);
+			pf_wait(context, PF_FOREVER);
 		lookup->key = (WORD(i + (uint64_t)from.tv_nsec) >> 20) % contact.records;
 		lookup->waiting = 1;
 		status = pf_get(server, lookup->value,
 				contact.base + lookup->key * sizeof(lookup->value),
 				sizeof(lookup->value), on_complete, lookup);
-		if (status != PF_OK) /* PF_DONE or an error: no callback follows */
+		if (status != PF_PENDING) /* complete, or an error: no callback follows */
 			on_complete(context, &(pf_completion){ .status = status, .arg = lookup });
 	}
-	check("pf_flush", pf_flush(context, server));
+	check("pf_flush", pf_flush(context, server, PF_FOREVER));
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
 	printf("%lu correct values, %.0f a second; %lu gets waited for a page\n", count,
@@ -132,9 +132,9 @@ int main(int argc, char **argv)
 	if (count && !strcmp(command, "--make")) {
 		make(argv[2], count);
 	} else if (serving || getting) {
-		check("PF_* variable", pf_options_init(&options, sizeof(options), NULL));
-		options.idle_polls = PF_IDLE_POLLS_SHARED_CORE; /* sleep while nothing happens */
-		check("pf_open", pf_open(&options, &context));
+		check("LIBPF_* variable", pf_options_init(&options, sizeof(options), NULL));
+		options.wake = 1; /* peers end a sleep in pf_wait */
+		check("pf_open", pf_open(&options, NULL, &context));
 		if (serving)
 			serve(context, argv[2], argv[3]);
 		get(context, argv[2], count);

@@ -5,7 +5,7 @@
  * ranges itself that workers had taken when they died.
  */
 #include <err.h>
-#include <pf.h>
+#include <libpf/pf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct result {
 
 static void check(const char *what, int status)
 {
-	if (status < PF_OK)
+	if (status < 0)
 		errx(1, "%s: %s", what, pf_strerror(status));
 }
 
@@ -58,14 +58,14 @@ static void work(const struct contact *contact)
 	pf_peer *first;
 	int status;
 
-	check("pf_open", pf_open(NULL, &context));
+	check("pf_open", pf_open(NULL, NULL, &context));
 	status = pf_peer_open(context, contact->address, contact->length, NULL, &first);
 	check("pf_peer_open", status);
 	for (;;) {
-		status = pf_atomic(first, PF_ADD, 8, 1, contact->counter, 1, 0, on_complete,
+		status = pf_atomic(first, PF_ATOMIC_ADD, 8, contact->counter, 1, 0, on_complete,
 				   &result.range);
 		check("pf_atomic", status);
-		check("pf_flush", pf_flush(context, first));
+		check("pf_flush", pf_flush(context, first, PF_FOREVER));
 		if (result.range >= RANGES)
 			break;
 		result.primes = count_primes(contact->limit, result.range, RANGES);
@@ -83,7 +83,7 @@ static void work(const struct contact *contact)
 static uint64_t counter, total;
 static char is_known[RANGES];
 
-static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void on_message(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		       void *arg)
 {
 	const struct result *result = data;
@@ -94,15 +94,20 @@ static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *da
 	total += result->primes;
 }
 
-static void on_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void on_end(pf_context *context, pf_peer *peer, enum pf_peer_state reason, int status,
+		   const char *text, void *arg)
 {
-	warnx("lost a worker: %s", text);
+	if (reason != PF_PEER_LEFT)
+		warnx("lost a worker: %s", text);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned long workers = argc == 3 ? strtoul(argv[1], NULL, 10) : 0, living, range;
 	struct contact contact = { .counter = (uintptr_t)&counter, .length = PF_ADDRESS_MAX };
+	const pf_callbacks callbacks = { .size = sizeof(callbacks),
+					 .receive = on_message,
+					 .peer_event = on_end };
 	pf_context *context;
 	int ends[2];
 	pid_t child;
@@ -112,7 +117,7 @@ int main(int argc, char **argv)
 		printf("Usage: workqueue WORKERS LIMIT\nCounts the primes below LIMIT.\n");
 		return argc != 2 || strcmp(argv[1], "--help");
 	}
-	setenv("PF_IDLE_POLLS", "3000", 0); /* there may be more processes than cores */
+	setenv("LIBPF_WAKE", "1", 0); /* there may be more processes than cores */
 	/* Before pf_open: a child must not use its parent's context. */
 	for (living = 0; living < workers; living++) {
 		child = fork();
@@ -125,16 +130,14 @@ int main(int argc, char **argv)
 			return 0;
 		}
 	}
-	check("pf_open", pf_open(NULL, &context));
-	pf_set_receive(context, on_message, NULL);
-	pf_set_error(context, on_error, NULL);
+	check("pf_open", pf_open(NULL, &callbacks, &context));
 	check("pf_address", pf_address(context, contact.address, &contact.length));
 	for (; workers; workers--) {
 		if (write(ends[1], &contact, sizeof(contact)) != sizeof(contact))
 			err(1, "cannot tell the workers");
 	}
 	/* Progress executes the atomics and takes the messages. */
-	while (pf_progress(context) || living)
+	while (pf_wait(context, 10000) || living)
 		living -= waitpid(-1, NULL, WNOHANG) > 0;
 	for (range = 0; range < RANGES; range++) {
 		if (!is_known[range])

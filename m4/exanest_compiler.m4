@@ -94,3 +94,12 @@ AC_DEFUN([EXANEST_SANITIZERS], [
 		[], [AS_IF([test "x$enable_sanitizers" = xno], [enable_assertions=no], [enable_assertions=yes])])
 	AS_IF([test "x$enable_assertions" != xno], [EXANEST_CFLAGS="$EXANEST_CFLAGS -DPF_ASSERTIONS"])
 ])
+
+# EXANEST_COMPARISON: --enable-comparison lets the component prefault and pin buffers, as other networks need it.
+AC_DEFUN([EXANEST_COMPARISON], [
+	AC_ARG_ENABLE([comparison],
+		[AS_HELP_STRING([--enable-comparison],
+			[build what only benchmarks need: btl_exanest_mode, which prefaults or pins buffers])],
+		[], [enable_comparison=no])
+	AM_CONDITIONAL([COMPARISON], [test "x$enable_comparison" != xno])
+])

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * BTL exanest: Open MPI over libpf. Memory is neither registered nor pinned: there is no
- * rcache and no mpool, and btl_register_mem registers only if btl_exanest_mode asks for
- * registration. libpf makes every protocol decision (ring, single copy, page faults,
- * retransmission).
+ * rcache and no mpool, and btl_register_mem registers only in builds for comparison
+ * (btl_exanest_comparison.h). libpf makes every protocol decision (ring, single copy, page
+ * faults, retransmission).
  *
  * Accelerators: the component does not know memory of an accelerator. ob1 packs buffers
  * there, and messages work; one-sided communication with a buffer there ends the job.
@@ -12,8 +12,9 @@
 #define MCA_BTL_EXANEST_H
 
 #include "btl_exanest_compat.h"
+#include "btl_exanest_idle.h"
 
-#include <pf.h>
+#include <libpf/pf.h>
 
 #include "opal/class/opal_bitmap.h"
 #include <stdatomic.h>
@@ -33,7 +34,7 @@ typedef struct mca_btl_exanest_component_t {
 	mca_btl_base_component_t super;
 
 	pf_context *context; /* NULL unless the job uses exanest */
-	bool yields;         /* libpf yields the processor, in place of opal_progress */
+	bool yields;         /* the component yields the processor, in place of opal_progress */
 	_Atomic bool
 		threads; /* several threads may call libpf; release, acquire: the context allows threads */
 	pf_options options;
@@ -43,9 +44,15 @@ typedef struct mca_btl_exanest_component_t {
 	 * pf_options.
 	 */
 	mca_base_var_storage_t choices[sizeof(pf_options) / sizeof(uint64_t)];
-	bool automatic;                /* used without being named in the parameter btl */
-	bool idle_polls_set;           /* by the user */
-	const pf_option_info *culprit; /* first option with a wrong PF_* variable, or NULL */
+	bool automatic; /* used without being named in the parameter btl */
+
+	/* Waiting: see btl_exanest_idle.h. */
+	unsigned long long idle_polls;    /* before the first sleep; 0: never */
+	unsigned long long idle_sleep;    /* microseconds */
+	bool idle_polls_set;              /* by the user */
+	atomic_bool waits;                /* a thread is inside progress; with threads only */
+	atomic_bool posted;               /* by the application since the last poll */
+	struct mca_btl_exanest_idle idle; /* of the thread inside progress */
 
 	size_t eager_limit; /* of the host module, bytes without a header */
 	/* Limits and choices of the module between hosts. */
@@ -69,9 +76,8 @@ typedef struct mca_btl_exanest_component_t {
 	opal_list_t waiting;         /* endpoints whose queue is WAITING */
 	opal_list_t retired;         /* endpoints given up, until btl_finalize */
 	opal_hash_table_t endpoints; /* in use, by opal_proc_t */
-	opal_hash_table_t names; /* of processes of another job, by pf_peer: endpoint_introduce() */
-	bool has_remote_peers;   /* there was an endpoint of another host */
-	unsigned modules;        /* number of modules not finalized yet */
+	bool has_remote_peers;       /* there was an endpoint of another host */
+	unsigned modules;            /* number of modules not finalized yet */
 	/* Reports made once by a process in an MPI session; not under the lock. */
 	struct {
 		_Atomic bool stray, registration, unreachable, fallback, undelivered;
@@ -116,10 +122,16 @@ static inline void mca_btl_exanest_notice_threads(void)
 		mca_btl_exanest_allow_threads();
 }
 
+/* Call for each send, put, get and atomic of the application: a wait begins anew. */
+static inline void mca_btl_exanest_note_post(void)
+{
+	mca_btl_exanest_notice_threads();
+	atomic_store_explicit(&mca_btl_exanest_component.posted, true, memory_order_relaxed);
+}
+
 /* State of the sends of an endpoint. */
 enum {
 	MCA_BTL_EXANEST_EMPTY,   /* sends go to libpf: none is pending */
-	MCA_BTL_EXANEST_UNNAMED, /* the first send follows the name of the process; none is pending */
 	MCA_BTL_EXANEST_REFUSED, /* sends are queued; libpf will tell when there is room */
 	MCA_BTL_EXANEST_WAITING, /* sends are queued; the endpoint is on component.waiting */
 	MCA_BTL_EXANEST_SENDING, /* sends are queued; a thread sends the pending frags */
@@ -140,9 +152,10 @@ typedef struct mca_btl_base_endpoint_t {
 	struct mca_btl_base_endpoint_t *owner; /* of a second endpoint: the first; else NULL */
 	volatile int queue;    /* state: MCA_BTL_EXANEST_EMPTY to MCA_BTL_EXANEST_SENDING */
 	volatile bool retired; /* given up by del_procs */
-	bool named;            /* the peer knows the name of the process, or need not */
 	bool failed;           /* the failure of the peer was reported */
-	opal_list_t pending;   /* frags not yet taken by libpf, oldest first */
+	atomic_bool
+		contacting; /* add_procs may choose another BTL: an unreachable peer is no failure */
+	opal_list_t pending; /* frags not yet taken by libpf, oldest first */
 } mca_btl_base_endpoint_t;
 
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
@@ -152,6 +165,9 @@ typedef struct mca_btl_exanest_frag_t {
 	mca_btl_base_segment_t segments[2];
 	mca_btl_base_endpoint_t *endpoint;
 	opal_free_list_t *list;
+	/* If not NULL: until the send returns, the payload is what the convertor packs. */
+	opal_convertor_t *convertor;
+	size_t payload_size; /* bytes that the convertor packs */
 	mca_btl_base_tag_t tag;
 } mca_btl_exanest_frag_t;
 
@@ -221,9 +237,9 @@ void mca_btl_exanest_fail_peer(mca_btl_base_endpoint_t *endpoint, int status, co
  * each peer.
  */
 void mca_btl_exanest_fail_operation(mca_btl_base_endpoint_t *endpoint, const char *what);
-MCA_BTL_EXANEST_DECLARE(pf_error_fn, mca_btl_exanest_peer_error);
-/* Report a peer that has not answered yet. */
-MCA_BTL_EXANEST_DECLARE(pf_warning_fn, mca_btl_exanest_peer_warning);
+MCA_BTL_EXANEST_DECLARE(pf_peer_event_fn, mca_btl_exanest_peer_event);
+/* Report a peer that has not answered yet; verbose output has all lines. */
+MCA_BTL_EXANEST_DECLARE(pf_log_fn, mca_btl_exanest_log);
 MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_add_procs_fn_t, mca_btl_exanest_add_procs);
 MCA_BTL_EXANEST_DECLARE(mca_btl_base_module_del_procs_fn_t, mca_btl_exanest_del_procs);
 /* Under the component's lock: drop the pending frags, and close the peer. */
@@ -232,14 +248,12 @@ void mca_btl_exanest_free_endpoints(void);
 #if MCA_BTL_EXANEST_AM_RDMA
 /* Return the endpoint of a sender not named by Open MPI; NULL: unknown. */
 mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from);
-/* Keep the name of the sender from a message with MCA_BTL_EXANEST_TAG_NAME. */
-void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t length);
 #endif
 
 /* btl_exanest_registration.c */
 /*
  * Give the modules functions for registration: the host module always, the module between
- * hosts if btl_exanest_mode asks for registration.
+ * hosts if the mode of a build for comparison asks for registration.
  */
 void mca_btl_exanest_init_registration(void);
 

@@ -81,8 +81,6 @@ static inline bool mca_btl_exanest_learn(const opal_process_name_t *name, const 
 #define MCA_BTL_EXANEST_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 /* Open MPI makes put, get and atomics of messages (AM-RDMA). */
 #define MCA_BTL_EXANEST_AM_RDMA 1
-/* Tag of a message with the name of the sender. No BTL has registered the tag. */
-#define MCA_BTL_EXANEST_TAG_NAME (MCA_BTL_TAG_BTL + 15)
 
 /*
  * Is a message with the tag answered through the sender's endpoint? AM-RDMA aborts

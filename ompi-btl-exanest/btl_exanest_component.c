@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "opal/mca/btl/base/btl_base_error.h"
 
+#include "btl_exanest_comparison.h"
 #include "btl_exanest_frag.h"
 #include "btl_exanest_parameter.h"
 
@@ -65,9 +67,6 @@ static int component_open(void)
 	OBJ_CONSTRUCT(&component->waiting, opal_list_t);
 	OBJ_CONSTRUCT(&component->retired, opal_list_t);
 	OBJ_CONSTRUCT(&component->endpoints, opal_hash_table_t);
-	OBJ_CONSTRUCT(&component->names, opal_hash_table_t);
-	if (OPAL_SUCCESS != opal_hash_table_init(&component->names, 8))
-		return OPAL_ERR_OUT_OF_RESOURCE;
 	return opal_hash_table_init(&component->endpoints, 64);
 }
 
@@ -75,7 +74,6 @@ static int component_close(void)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 
-	OBJ_DESTRUCT(&component->names);
 	OBJ_DESTRUCT(&component->endpoints);
 	OBJ_DESTRUCT(&component->retired);
 	OBJ_DESTRUCT(&component->waiting);
@@ -197,7 +195,8 @@ static void component_report_not_open(int status, int error)
 {
 	const bool system = status == PF_ERR_SYSTEM && error;
 	pf_capability identity;
-	const bool unknown = pf_capabilities(&identity, 1) == 1 && !identity.available;
+	const bool unknown = pf_capabilities(&identity, sizeof(identity), 1) == 1 &&
+			     !identity.available;
 
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_PROCESS, "cannot start",
@@ -226,18 +225,38 @@ void mca_btl_exanest_allow_threads(void)
 static int component_open_context(bool threads)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+	const pf_callbacks callbacks = {
+		.size = sizeof(callbacks),
+		.receive = mca_btl_exanest_receive,
+		.receive_pieces = mca_btl_exanest_receive_pieces,
+		.peer_event = mca_btl_exanest_peer_event,
+		.log = mca_btl_exanest_log,
+		.log_level = opal_output_get_verbosity(opal_btl_base_framework.framework_output) >=
+					     MCA_BASE_VERBOSE_INFO ?
+				     PF_LOG_INFO :
+				     PF_LOG_WARNING,
+		.room = mca_btl_exanest_room,
+	};
+	const opal_process_name_t name = OPAL_PROC_MY_NAME;
 	pf_attributes attributes;
 	int status;
 
+	/* For mca_btl_exanest_find_sender() of the peers. */
+	component->options.data = &name;
+	component->options.data_length = sizeof(name);
 	component->options.threads = threads;
 	atomic_store_explicit(&component->threads, threads, memory_order_relaxed);
-	if (!component->idle_polls_set && !component->options.idle_polls && opal_yields_when_idle())
-		component->options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
-	component->yields = component->options.idle_polls && opal_yields_when_idle();
+	if (!component->idle_polls_set && opal_yields_when_idle())
+		component->idle_polls = MCA_BTL_EXANEST_IDLE_POLLS;
+	component->options.wake = component->idle_polls != 0;
+	component->yields = component->idle_polls && opal_yields_when_idle();
 	if (!mca_btl_exanest_is_set("idle_sleep"))
-		component->options.idle_sleep = sleep_longest();
+		component->idle_sleep = sleep_longest();
+	mca_btl_exanest_idle_init(&component->idle);
 
-	status = pf_open(&component->options, &component->context);
+	status = pf_open(&component->options, &callbacks, &component->context);
+	component->options.data = NULL;
+	component->options.data_length = 0;
 	if (status == PF_ERR_ARGUMENT)
 		mca_btl_exanest_report_refused();
 	else if (status < 0)
@@ -245,11 +264,6 @@ static int component_open_context(bool threads)
 	if (status < 0)
 		return mca_btl_exanest_error(status);
 	mca_btl_exanest_join_job(component->context);
-	pf_set_receive(component->context, mca_btl_exanest_receive, NULL);
-	pf_set_receive_pieces(component->context, mca_btl_exanest_receive_pieces, NULL);
-	pf_set_error(component->context, mca_btl_exanest_peer_error, NULL);
-	pf_set_warning(component->context, mca_btl_exanest_peer_warning, NULL);
-	pf_set_room(component->context, mca_btl_exanest_room, NULL);
 
 	pf_query(component->context, &attributes, sizeof(attributes));
 	mca_btl_exanest_module.super.btl_eager_limit =
@@ -308,10 +322,70 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 
 close_context:
 	pf_close(component->context);
+	mca_btl_exanest_comparison_finalize();
 	component->context = NULL;
 free_btls:
 	free(btls);
 	return NULL;
+}
+
+static uint64_t clock_now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* After an empty poll: yield, sleep, or neither. Returns how many things happened. */
+static int progress_idle(mca_btl_exanest_component_t *component)
+{
+	struct mca_btl_exanest_idle *idle = &component->idle;
+	const uint64_t polls = component->idle_polls;
+	enum idle_step step;
+	uint64_t now = 0;
+	int count;
+
+	if (!idle_polled(idle))
+		return 0;
+	if (idle_is_timed(idle, polls))
+		now = clock_now();
+	step = mca_btl_exanest_idle_next(idle, now, polls);
+	if (step == IDLE_POLL)
+		return 0;
+	if (step == IDLE_YIELD)
+		return pf_wait(component->context, 0);
+	now = mca_btl_exanest_idle_length(idle, now, component->idle_sleep * 1000);
+	count = pf_wait(component->context, (int64_t)(now / 1000));
+	/* The poll after the sleep is the first of the next round. */
+	if (!count && idle_polled(idle))
+		(void)mca_btl_exanest_idle_next(idle, clock_now(), polls);
+	return count;
+}
+
+/* Make progress, and wait as btl_exanest_idle.h says: one thread at a time. */
+static int progress_or_wait(mca_btl_exanest_component_t *component)
+{
+	const bool threads = atomic_load_explicit(&component->threads, memory_order_relaxed);
+	int count;
+
+	if (threads && atomic_exchange_explicit(&component->waits, true, memory_order_acquire)) {
+		/* The other thread may need the processor. */
+		sched_yield();
+		return 0;
+	}
+	count = pf_progress(component->context);
+	if (atomic_load_explicit(&component->posted, memory_order_relaxed)) {
+		atomic_store_explicit(&component->posted, false, memory_order_relaxed);
+		idle_end(&component->idle);
+	}
+	if (!count)
+		count = progress_idle(component);
+	if (count)
+		idle_end(&component->idle);
+	if (threads)
+		atomic_store_explicit(&component->waits, false, memory_order_release);
+	return count;
 }
 
 static int component_progress(void)
@@ -319,7 +393,9 @@ static int component_progress(void)
 	int count;
 
 	mca_btl_exanest_notice_threads();
-	count = pf_progress(mca_btl_exanest_component.context);
+	count = mca_btl_exanest_component.idle_polls ?
+			progress_or_wait(&mca_btl_exanest_component) :
+			pf_progress(mca_btl_exanest_component.context);
 	if (OPAL_UNLIKELY(!opal_list_is_empty(&mca_btl_exanest_component.waiting)))
 		count += mca_btl_exanest_send_pending();
 	/* opal_progress would yield the processor after each call that returns 0. */

@@ -4,8 +4,8 @@
  * process of the own host has a second endpoint if the module between hosts reaches the
  * process.
  *
- * del_procs retires an endpoint, and btl_finalize frees the endpoint, as libpf keeps the
- * record of the peer: another thread may be sending pending frags, or delivering a
+ * del_procs retires an endpoint, and btl_finalize frees the endpoint: another thread may
+ * be sending pending frags, or delivering a
  * message or a completion of the peer.
  */
 #include "btl_exanest.h"
@@ -33,9 +33,9 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 	endpoint->one_sided = NULL;
 	endpoint->owner = NULL;
 	endpoint->queue = MCA_BTL_EXANEST_EMPTY;
-	endpoint->named = true;
 	endpoint->retired = false;
 	endpoint->failed = false;
+	atomic_init(&endpoint->contacting, false);
 	OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
 }
 
@@ -51,7 +51,6 @@ int mca_btl_exanest_error(int status)
 {
 	switch (status) {
 	case PF_OK:
-	case PF_DONE:
 		return OPAL_SUCCESS;
 	case PF_ERR_AGAIN:
 		return OPAL_ERR_OUT_OF_RESOURCE;
@@ -131,7 +130,7 @@ static const char *failure_topic(int status)
 	}
 }
 
-/* Return the reason of a failure without a text of libpf's error callback. */
+/* Return the reason of a failure without a text of libpf's peer event. */
 static const char *failure_reason(const pf_peer *peer, int status, char *buffer, size_t size)
 {
 	if (status == PF_ERR_UNREACHABLE || status == PF_ERR_TIMEOUT)
@@ -223,35 +222,53 @@ void mca_btl_exanest_fail_operation(mca_btl_base_endpoint_t *endpoint, const cha
 		mca_btl_exanest_abort_job(buffer);
 }
 
-void mca_btl_exanest_peer_error(pf_context *context, pf_peer *peer, int status, const char *text,
-				void *arg)
+void mca_btl_exanest_peer_event(pf_context *context, pf_peer *peer, enum pf_peer_state reason,
+				int status, const char *text, void *arg)
 {
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(peer);
 
 	assert_progress(context);
 	/*
 	 * No endpoint: Open MPI has not named the process, or has disconnected from the
-	 * process.
+	 * process. Processes leave at different times in MPI_Finalize. Of a contact without an
+	 * answer endpoints_drop_unreachable() has the result, too, and chooses another BTL.
 	 */
-	if (endpoint)
+	if (endpoint && reason != PF_PEER_LEFT &&
+	    (reason != PF_PEER_UNREACHABLE || !atomic_load(&endpoint->contacting)))
 		mca_btl_exanest_fail_peer(endpoint, status, text);
 }
 
-void mca_btl_exanest_peer_warning(pf_context *context, pf_peer *peer, const char *text, void *arg)
+/* "rank 0: to rank 1: TEXT", or without a peer "rank 0: TEXT" */
+static void log_show(pf_peer *peer, int verbosity, const char *text)
 {
-	mca_btl_base_endpoint_t *endpoint;
+	struct mca_btl_exanest_name there = { "" };
+	opal_process_name_t name;
+	const void *data;
+	size_t length;
+
+	if (verbosity > opal_output_get_verbosity(opal_btl_base_framework.framework_output))
+		return;
+	data = peer ? pf_peer_data(peer, &length) : NULL;
+	if (data && length == sizeof(name)) {
+		memcpy(&name, data, sizeof(name));
+		there = mca_btl_exanest_name(name);
+	}
+	opal_output(opal_btl_base_framework.framework_output, "btl:exanest: %s: %s%s%s%s",
+		    mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, *there.text ? "to " : "",
+		    there.text, *there.text ? ": " : "", text);
+}
+
+void mca_btl_exanest_log(pf_context *context, pf_peer *peer, enum pf_log_level level,
+			 const char *text, void *arg)
+{
+	mca_btl_base_endpoint_t *endpoint = peer ? pf_peer_user(peer) : NULL;
 	char host[OPAL_MAXHOSTNAMELEN];
 
 	assert_progress(context);
 	/* Late packets of an earlier job are common: only verbose output has the text. */
-	if (!peer) {
-		opal_output_verbose(10, opal_btl_base_framework.framework_output,
-				    "btl:exanest: %s: %s",
-				    mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, text);
-		return;
-	}
-	endpoint = pf_peer_user(peer);
-	if (!endpoint)
+	log_show(peer, level == PF_LOG_WARNING ? MCA_BASE_VERBOSE_COMPONENT : MCA_BASE_VERBOSE_INFO,
+		 text);
+	if (level != PF_LOG_WARNING || !endpoint)
 		return;
 	mca_btl_exanest_hostname(endpoint->proc, host, sizeof(host));
 	mca_btl_exanest_report(
@@ -331,20 +348,6 @@ static void proc_report_unreachable(const opal_proc_t *proc, const char *why)
 		(int)getpid(), mca_btl_exanest_name(proc->proc_name).text, host, why);
 }
 
-/*
- * Have the name of the process sent before the first message to a process of another job.
- * libpf knows the sender of a message by address only. A process finds an address among
- * the processes of the own job (mca_btl_exanest_find_sender), but does not know the
- * processes of another job.
- */
-static void endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
-{
-	if (!MCA_BTL_EXANEST_AM_RDMA || endpoint->proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid)
-		return;
-	endpoint->named = false;
-	endpoint->queue = MCA_BTL_EXANEST_UNNAMED;
-}
-
 static mca_btl_base_endpoint_t *endpoint_new(opal_proc_t *proc)
 {
 	pf_context *context = mca_btl_exanest_component.context;
@@ -366,10 +369,8 @@ static mca_btl_base_endpoint_t *endpoint_new(opal_proc_t *proc)
 		why = pf_strerror(status);
 	}
 	free(address);
-	if (endpoint->peer) {
-		endpoint_introduce(endpoint);
+	if (endpoint->peer)
 		return endpoint;
-	}
 	proc_report_unreachable(proc, why);
 	OBJ_RELEASE(endpoint);
 	return NULL;
@@ -394,89 +395,27 @@ static mca_btl_base_endpoint_t *endpoint_find(opal_proc_t *proc)
 }
 
 #if MCA_BTL_EXANEST_AM_RDMA
-void mca_btl_exanest_note_name(const pf_peer *from, const void *data, size_t length)
-{
-	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	uint64_t name;
-
-	assert_progress(mca_btl_exanest_component.context);
-	if (length != sizeof(name))
-		return;
-	memcpy(&name, data, sizeof(name));
-	OPAL_THREAD_LOCK(&component->lock);
-	(void)opal_hash_table_set_value_uint64(&component->names, (uintptr_t)from,
-					       (void *)(uintptr_t)name);
-	OPAL_THREAD_UNLOCK(&component->lock);
-}
-
-/* Find the name told by a process of another job. */
-static bool peer_find_name(const pf_peer *peer, opal_process_name_t *name)
-{
-	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	uint64_t bits;
-	void *value;
-	int rc;
-
-	/* A name has to fit into a pointer of the table. */
-	_Static_assert(sizeof(bits) == sizeof(*name) && sizeof(bits) == sizeof(value), "");
-	OPAL_THREAD_LOCK(&component->lock);
-	rc = opal_hash_table_get_value_uint64(&component->names, (uintptr_t)peer, &value);
-	OPAL_THREAD_UNLOCK(&component->lock);
-	if (OPAL_SUCCESS != rc)
-		return false;
-	bits = (uintptr_t)value;
-	memcpy(name, &bits, sizeof(*name));
-	return true;
-}
-
-static mca_btl_base_endpoint_t *endpoint_find_by_name(opal_process_name_t name)
+/* By the name that each process gives its peers (component_open_context). */
+mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	mca_btl_base_endpoint_t *endpoint;
+	opal_process_name_t name;
 	opal_proc_t *proc;
+	size_t length;
+	const void *data = pf_peer_data(from, &length);
 
 	assert_progress(component->context);
+	if (length != sizeof(name))
+		return NULL;
+	memcpy(&name, data, sizeof(name));
 	proc = opal_proc_for_name(name);
 	if (!proc)
 		return NULL;
 	OPAL_THREAD_LOCK(&component->lock);
 	endpoint = endpoint_find(proc);
 	OPAL_THREAD_UNLOCK(&component->lock);
-	return endpoint;
-}
-
-/*
- * Find the sender by the name told before, else among the processes of the job: libpf
- * returns equal peers for equal addresses.
- */
-mca_btl_base_endpoint_t *mca_btl_exanest_find_sender(const pf_peer *from)
-{
-	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
-	opal_process_name_t name = { .jobid = OPAL_PROC_MY_NAME.jobid };
-	mca_btl_base_endpoint_t *endpoint;
-	pf_peer *peer;
-	void *address;
-	size_t length;
-	bool same;
-
-	assert_progress(component->context);
-	if (peer_find_name(from, &name)) {
-		endpoint = endpoint_find_by_name(name);
-		return endpoint && endpoint->peer == from ? endpoint : NULL;
-	}
-	for (name.vpid = 0; name.vpid < opal_process_info.num_procs; name.vpid++) {
-		address = NULL;
-		same = OPAL_SUCCESS == address_find(&name, &address, &length) &&
-		       pf_peer_open(component->context, address, length, NULL, &peer) == PF_OK;
-		free(address);
-		if (!same)
-			continue;
-		same = peer == from;
-		pf_peer_close(peer);
-		if (same)
-			return endpoint_find_by_name(name);
-	}
-	return NULL;
+	return endpoint && endpoint->peer == from ? endpoint : NULL;
 }
 #endif
 
@@ -505,7 +444,6 @@ static mca_btl_base_endpoint_t *endpoint_take(const mca_btl_exanest_module_t *mo
 		one_sided->proc = proc;
 		one_sided->peer = endpoint->peer;
 		one_sided->owner = endpoint;
-		endpoint_introduce(one_sided);
 		endpoint->one_sided = one_sided;
 		endpoint->count++;
 	}
@@ -578,12 +516,12 @@ static void endpoints_connect_local(size_t nprocs, mca_btl_base_endpoint_t **end
 	size_t i, count = 0;
 
 	for (i = 0; i < nprocs; i++)
-		count += endpoints[i] && !endpoint_is_remote(endpoints[i]);
+		count += endpoints[i] && endpoints[i]->module == &mca_btl_exanest_module;
 	if (count > mca_btl_exanest_component.connect_most || getrlimit(RLIMIT_NOFILE, &limit) ||
 	    count * PEER_DESCRIPTORS > limit.rlim_max / 4)
 		return;
 	for (i = 0; i < nprocs; i++) {
-		if (endpoints[i] && !endpoint_is_remote(endpoints[i]))
+		if (endpoints[i] && endpoints[i]->module == &mca_btl_exanest_module)
 			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
 	}
 }
@@ -609,13 +547,21 @@ static void endpoints_drop_unreachable(size_t nprocs, mca_btl_base_endpoint_t **
 		return;
 	/* Begin all contacts before the first wait. */
 	for (i = 0; i < nprocs; i++) {
-		if (endpoint_is_remote(endpoints[i]))
-			(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
+		if (!endpoint_is_remote(endpoints[i]))
+			continue;
+		atomic_store(&endpoints[i]->contacting, true);
+		(void)pf_peer_contact(endpoints[i]->peer, 0, NULL);
 	}
 	for (i = 0; i < nprocs; i++) {
-		if (!endpoint_is_remote(endpoints[i]) ||
-		    pf_peer_contact(endpoints[i]->peer, 1, &why) != PF_ERR_UNREACHABLE)
+		if (!endpoint_is_remote(endpoints[i]))
 			continue;
+		if (pf_peer_contact(endpoints[i]->peer, 1, &why) != PF_ERR_UNREACHABLE) {
+			atomic_store(&endpoints[i]->contacting, false);
+			/* An event between the two calls was left to this function. */
+			if (pf_peer_state(endpoints[i]->peer) == PF_PEER_UNREACHABLE)
+				mca_btl_exanest_fail_peer(endpoints[i], PF_ERR_UNREACHABLE, NULL);
+			continue;
+		}
 		OPAL_THREAD_LOCK(&component->lock);
 		fallback_report(endpoints[i]->proc, fallback, why);
 		endpoint_drop(endpoints[i]);
@@ -663,8 +609,7 @@ static time_t clock_seconds(void)
 
 static bool endpoint_has_pending(const mca_btl_base_endpoint_t *endpoint)
 {
-	return endpoint->queue != MCA_BTL_EXANEST_EMPTY &&
-	       endpoint->queue != MCA_BTL_EXANEST_UNNAMED;
+	return endpoint->queue != MCA_BTL_EXANEST_EMPTY;
 }
 
 static void endpoint_report_undelivered(const mca_btl_base_endpoint_t *endpoint, size_t count,

@@ -5,6 +5,7 @@
 #include "opal/util/output.h"
 
 #include "btl_exanest_check.h"
+#include "btl_exanest_comparison.h"
 
 static int module_register_error(mca_btl_base_module_t *btl,
 				 mca_btl_base_module_error_cb_fn_t cbfunc)
@@ -26,6 +27,7 @@ static int module_finalize(mca_btl_base_module_t *btl)
 	mca_btl_exanest_free_endpoints();
 	component->context = NULL;
 	pf_close(context);
+	mca_btl_exanest_comparison_finalize();
 	return OPAL_SUCCESS;
 }
 

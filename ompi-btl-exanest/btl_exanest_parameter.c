@@ -4,8 +4,9 @@
  */
 #include "btl_exanest_parameter.h"
 
-#include <ctype.h>
 #include <string.h>
+
+#include "btl_exanest_comparison.h"
 
 /*
  * Most peers to connect in MPI_Init. A peer takes 7 descriptors and some 32 KiB; vader
@@ -37,13 +38,16 @@
 
 /*
  * Is the option no parameter? Open MPI has a parameter or an answer of its own for
- * eager_limit and threads; calibrate has taken effect before there are parameters.
+ * eager_limit and threads; wake follows from idle_polls; calibrate has taken effect before
+ * there are parameters; windows of MPI may be any memory, hence no expose.
  */
 static bool option_is_hidden(const pf_option_info *info)
 {
 	return info->offset == offsetof(pf_options, eager_limit) ||
 	       info->offset == offsetof(pf_options, threads) ||
-	       info->offset == offsetof(pf_options, calibrate);
+	       info->offset == offsetof(pf_options, wake) ||
+	       info->offset == offsetof(pf_options, calibrate) ||
+	       info->offset == offsetof(pf_options, expose);
 }
 
 /*
@@ -112,25 +116,14 @@ void mca_btl_exanest_read_choices(void)
 
 static int option_register(const pf_option_info *info)
 {
-	const char *help = info->help;
-	char longer[512];
-
 	if (info->names)
 		return choice_register(info);
 	if (option_is_switch(info)) {
 		option_choice(info)->boolval = *mca_btl_exanest_option(info) != 0;
-		return variable_register(info->name, help, MCA_BASE_VAR_TYPE_BOOL, NULL,
+		return variable_register(info->name, info->help, MCA_BASE_VAR_TYPE_BOOL, NULL,
 					 info->level, &option_choice(info)->boolval);
 	}
-	if (info->offset == offsetof(pf_options, idle_polls)) {
-		snprintf(longer, sizeof(longer),
-			 "%s. If it is not set, %d applies when Open MPI yields the processor "
-			 "while idle (mpi_yield_when_idle, which mpirun sets for more processes "
-			 "than cores)",
-			 help, PF_IDLE_POLLS_SHARED_CORE);
-		help = longer;
-	}
-	return variable_register(info->name, help, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+	return variable_register(info->name, info->help, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
 				 info->level, mca_btl_exanest_option(info));
 }
 
@@ -141,10 +134,9 @@ static int options_register(void)
 	const pf_text_info *text;
 	int rc;
 
-	component->culprit = NULL;
-	(void)pf_options_init(&component->options, sizeof(component->options), &component->culprit);
-	if (!getenv("PF_OPERATIONS_MAX"))
-		component->options.operations_max = OPERATIONS_MAX;
+	(void)pf_options_default(&component->options, sizeof(component->options));
+	component->options.operations_max = OPERATIONS_MAX;
+	component->options.expose = 0;
 	component->defaults = component->options;
 	for (info = pf_option_table(); info->name; info++) {
 		rc = option_is_hidden(info) ? OPAL_SUCCESS : option_register(info);
@@ -178,6 +170,30 @@ static void unsigned_register(const char *name, const char *help, int level, uns
 {
 	*storage = value;
 	(void)variable_register(name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, level, storage);
+}
+
+static void idle_register(void)
+{
+	char help[512];
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	component->idle_polls = 0;
+	component->idle_sleep = 100000;
+	snprintf(
+		help, sizeof(help),
+		"Number of calls of the progress function in a row that find nothing to do, without "
+		"computation between them, before it sleeps until a message arrives; 0: never. If it "
+		"is not set, %d applies when Open MPI yields the processor while idle "
+		"(mpi_yield_when_idle, which mpirun sets for more processes than cores)",
+		MCA_BTL_EXANEST_IDLE_POLLS);
+	(void)variable_register("idle_polls", help, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, 5,
+				&component->idle_polls);
+	(void)variable_register(
+		"idle_sleep",
+		"Microseconds that one such sleep lasts, at most. If it is not set, 300 for each "
+		"process of the job on the host, divided by the processors, but 1000 to 9500",
+		MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, 6, &component->idle_sleep);
+	component->idle_polls_set = mca_btl_exanest_is_set("idle_polls");
 }
 
 /*
@@ -227,9 +243,9 @@ static int module_register(mca_btl_base_module_t *btl)
 	btl->btl_min_rdma_pipeline_size = SIZE_MAX;
 	btl->btl_put_limit = SIZE_MAX;
 	btl->btl_get_limit = SIZE_MAX;
-	btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS |
-			 MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH |
-			 MCA_BTL_EXANEST_FLAGS;
+	btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA |
+			 MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS |
+			 MCA_BTL_FLAGS_RDMA_FLUSH | MCA_BTL_EXANEST_FLAGS;
 	btl->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
 				MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
 				MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
@@ -286,10 +302,10 @@ bool mca_btl_exanest_is_set(const char *name)
 }
 
 /*
- * Set the source of a value. Open MPI has the value already, and takes the value for a
- * built-in default.
+ * Name the file that a value comes from. Open MPI has the value already, and takes the
+ * value for a built-in default.
  */
-static void variable_set_source(const char *option, mca_base_var_source_t source, const char *file)
+static void variable_set_file(const char *option, const char *file)
 {
 	const int index = mca_btl_exanest_find_variable(option);
 	const mca_base_var_t *variable;
@@ -302,17 +318,8 @@ static void variable_set_source(const char *option, mca_base_var_source_t source
 		return;
 	settable = variable->mbv_flags & MCA_BASE_VAR_FLAG_SETTABLE;
 	(void)mca_base_var_set_flag(index, MCA_BASE_VAR_FLAG_SETTABLE, true);
-	(void)mca_base_var_set_value(index, value, 0, source, file);
+	(void)mca_base_var_set_value(index, value, 0, MCA_BASE_VAR_SOURCE_FILE, file);
 	(void)mca_base_var_set_flag(index, MCA_BASE_VAR_FLAG_SETTABLE, settable);
-}
-
-void mca_btl_exanest_environment_name(const char *option, char *name, size_t size)
-{
-	size_t i;
-
-	snprintf(name, size, "PF_%s", option);
-	for (i = 0; name[i]; i++)
-		name[i] = (char)toupper((unsigned char)name[i]);
 }
 
 static void variable_set_calibrated(const char *name, const char *value, const char *file)
@@ -327,20 +334,14 @@ static void variable_set_calibrated(const char *name, const char *value, const c
 		 */
 		if (!strcmp(info->name, name) &&
 		    *(const uint64_t *)(defaults + info->offset) == strtoull(value, NULL, 10))
-			variable_set_source(name, MCA_BASE_VAR_SOURCE_FILE, file);
+			variable_set_file(name, file);
 	}
 }
 
 static void variables_set_sources(void)
 {
-	const pf_option_info *info;
-	char name[64], path[OPAL_PATH_MAX];
+	char path[OPAL_PATH_MAX];
 
-	for (info = pf_option_table(); info->name; info++) {
-		mca_btl_exanest_environment_name(info->name, name, sizeof(name));
-		if (getenv(name) && info != mca_btl_exanest_component.culprit)
-			variable_set_source(info->name, MCA_BASE_VAR_SOURCE_ENV, NULL);
-	}
 	if (mca_btl_exanest_component.defaults.calibrate &&
 	    (size_t)pf_calibration_path(path, sizeof(path)) < sizeof(path))
 		mca_btl_exanest_read_file(path, variable_set_calibrated);
@@ -351,6 +352,8 @@ int mca_btl_exanest_register_parameters(void)
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	int rc = options_register();
 
+	if (rc >= 0)
+		rc = mca_btl_exanest_comparison_register();
 	if (rc < 0)
 		return rc;
 	component->automatic = false;
@@ -377,7 +380,7 @@ int mca_btl_exanest_register_parameters(void)
 		"Peers of this host that are connected in MPI_Init, if there are no more; else each is when "
 		"it is first used, for which the first message waits",
 		9, CONNECT_MOST, &component->connect_most);
+	idle_register();
 	variables_set_sources();
-	component->idle_polls_set = mca_btl_exanest_is_set("idle_polls");
 	return OPAL_SUCCESS;
 }

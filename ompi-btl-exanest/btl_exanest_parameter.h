@@ -26,10 +26,8 @@ static inline size_t mca_btl_exanest_with_header(size_t payload)
 void mca_btl_exanest_read_choices(void);
 /* Return the index of a parameter, or a negative error. */
 int mca_btl_exanest_find_variable(const char *name);
-/* Does a parameter have another value than Open MPI's default: the user's, or libpf's? */
+/* Does a parameter have a value of the user's, or of the calibration file? */
 bool mca_btl_exanest_is_set(const char *name);
-/* Store the environment variable of libpf for an option: "PF_RING_SIZE". */
-void mca_btl_exanest_environment_name(const char *option, char *name, size_t size);
 
 /* btl_exanest_setting.c */
 /* file: NULL for the environment. */

@@ -119,7 +119,7 @@ operation_new(const char *name, mca_btl_base_endpoint_t *endpoint, void *local_a
 	mca_btl_exanest_operation_t *operation;
 
 	assert_that(endpoint && !endpoint->retired);
-	mca_btl_exanest_notice_threads();
+	mca_btl_exanest_note_post();
 	operation = (mca_btl_exanest_operation_t *)opal_free_list_get(
 		&mca_btl_exanest_component.operations);
 	if (OPAL_UNLIKELY(NULL == operation))
@@ -172,9 +172,9 @@ static int operation_refuse(mca_btl_exanest_operation_t *operation, int status)
  */
 static int operation_settle(mca_btl_exanest_operation_t *operation, int status)
 {
-	if (OPAL_LIKELY(status == PF_OK))
+	if (OPAL_LIKELY(status == PF_PENDING))
 		return OPAL_SUCCESS;
-	if (OPAL_UNLIKELY(status != PF_DONE))
+	if (OPAL_UNLIKELY(status != PF_OK))
 		return operation_refuse(operation, status);
 	operation_call_back(operation, OPAL_SUCCESS);
 	return OPAL_SUCCESS;
@@ -194,7 +194,7 @@ int mca_btl_exanest_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *end
 	if (OPAL_UNLIKELY(NULL == operation))
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	return operation_settle(operation, pf_put(endpoint->peer, local_address, remote_address,
-						  size, completion_handle, operation));
+						  size, 0, completion_handle, operation));
 }
 
 int mca_btl_exanest_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -219,15 +219,15 @@ static int atomic_function(mca_btl_base_atomic_op_t op)
 {
 	switch (op) {
 	case MCA_BTL_ATOMIC_ADD:
-		return PF_ADD;
+		return PF_ATOMIC_ADD;
 	case MCA_BTL_ATOMIC_AND:
-		return PF_AND;
+		return PF_ATOMIC_AND;
 	case MCA_BTL_ATOMIC_OR:
-		return PF_OR;
+		return PF_ATOMIC_OR;
 	case MCA_BTL_ATOMIC_XOR:
-		return PF_XOR;
+		return PF_ATOMIC_XOR;
 	case MCA_BTL_ATOMIC_SWAP:
-		return PF_SWAP;
+		return PF_ATOMIC_SWAP;
 	default:
 		return -1;
 	}
@@ -245,9 +245,9 @@ static int operation_post_atomic(mca_btl_exanest_operation_t *operation, int op,
 	if (fetch)
 		operation->result_width = width;
 	operation->expected = compare;
-	return operation_settle(operation, pf_atomic(operation->endpoint->peer, op, width, fetch,
-						     remote_address, operand, compare,
-						     completion_handle, operation));
+	return operation_settle(operation,
+				pf_atomic(operation->endpoint->peer, op, width, remote_address,
+					  operand, compare, completion_handle, operation));
 }
 
 /*
@@ -315,11 +315,12 @@ int mca_btl_exanest_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoi
 	    (btl == &mca_btl_exanest_module.super || NULL == endpoint ||
 	     !mca_btl_exanest_component.has_remote_peers))
 		return OPAL_ERR_NOT_SUPPORTED;
-	if (!atomic_is_supported(PF_COMPARE_SWAP, remote_address, flags))
+	if (!atomic_is_supported(PF_ATOMIC_COMPARE_SWAP, remote_address, flags))
 		return OPAL_ERR_NOT_SUPPORTED;
 	return operation_post_atomic(operation_new("compare-and-swap", endpoint, local_address,
 						   local_handle, cbfunc, cbcontext, cbdata),
-				     PF_COMPARE_SWAP, true, remote_address, value, compare, flags);
+				     PF_ATOMIC_COMPARE_SWAP, true, remote_address, value, compare,
+				     flags);
 }
 
 /*
@@ -331,7 +332,8 @@ int mca_btl_exanest_flush(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	int status;
 
 	mca_btl_exanest_notice_threads();
-	status = pf_flush(mca_btl_exanest_component.context, endpoint ? endpoint->peer : NULL);
+	status = pf_flush(mca_btl_exanest_component.context, endpoint ? endpoint->peer : NULL,
+			  PF_FOREVER);
 	(void)mca_btl_exanest_send_pending();
 	return mca_btl_exanest_error(status);
 }

@@ -1,49 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration. No transfer needs registration. btl_exanest_mode asks for registration to
- * compare with networks that need registered memory. In every mode ob1's attempt to
- * register a message is where the component chooses between a fetch and sends.
+ * Registration. No transfer needs registration, and only builds for comparison can register
+ * (btl_exanest_comparison.h). ob1's attempt to register a message is where the component
+ * chooses between a fetch and sends.
  */
 #include "btl_exanest.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "btl_exanest_check.h"
+#include "btl_exanest_comparison.h"
 
-struct mca_btl_base_registration_handle_t {
-	pf_registration *registration; /* NULL: there is nothing to undo */
-};
-
-/* Handle of all buffers in the mode fault. */
+/* Handle of all buffers without registration. */
 static mca_btl_base_registration_handle_t unregistered;
-
-static const char *mode_name(void)
-{
-	const pf_option_info *info = pf_option_table();
-
-	while (info->offset != offsetof(pf_options, mode))
-		info++;
-	return info->names[mca_btl_exanest_component.options.mode];
-}
-
-/* Report a buffer that is not registered: measurements are then not of the mode asked for. */
-static void registration_report(const void *base, size_t size, int status)
-{
-	if (!mca_btl_exanest_is_first(&mca_btl_exanest_component.reported.registration))
-		return;
-	mca_btl_exanest_report(
-		MCA_BTL_EXANEST_PROCESS, "not registered",
-		"%s on %s (pid %d) could not register %zu bytes at %p in mode %s: %s\n"
-		"\n"
-		"Transfers work without registration, so the job goes on, but what it measures is not\n"
-		"what btl_exanest_mode asks for. If memory is the reason, look at the limit of locked\n"
-		"memory (ulimit -l). If it is an address that cannot be resolved, the memory may not\n"
-		"be written to: leave btl_exanest_mode at \"fault\".\n"
-		"Only the first such failure of a process is reported.",
-		mca_btl_exanest_name(OPAL_PROC_MY_NAME).text, opal_process_info.nodename,
-		(int)getpid(), size, base, mode_name(), pf_strerror(status));
-}
 
 /*
  * Does ob1 offer the peer a message that the peer would fetch through the ring? A fetch
@@ -59,42 +28,24 @@ static bool memory_is_streamed(const mca_btl_base_endpoint_t *endpoint, uint32_t
 	       !strncmp(pf_peer_path(endpoint->peer), PF_PATH_RING, strlen(PF_PATH_RING));
 }
 
-/*
- * A buffer that cannot be registered gets a handle, too: transfers work without
- * registration, and ob1 of 4.1 repeats a refused registration of a receive for ever.
- */
 static mca_btl_base_registration_handle_t *memory_register(mca_btl_base_module_t *btl,
 							   mca_btl_base_endpoint_t *endpoint,
 							   void *base, size_t size, uint32_t flags)
 {
-	const int write = 0 !=
-			  (flags & (MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE |
-				    MCA_BTL_REG_FLAG_REMOTE_ATOMIC));
-	mca_btl_base_registration_handle_t *handle;
-	int status;
+	const bool write = 0 !=
+			   (flags & (MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE |
+				     MCA_BTL_REG_FLAG_REMOTE_ATOMIC));
 
 	if (memory_is_streamed(endpoint, flags))
 		return NULL;
-	if (mca_btl_exanest_component.options.mode == PF_MODE_FAULT)
-		return &unregistered;
-	handle = malloc(sizeof(*handle));
-	if (OPAL_UNLIKELY(NULL == handle))
-		return NULL;
-	status = pf_register(mca_btl_exanest_component.context, base, size, write,
-			     &handle->registration);
-	if (OPAL_UNLIKELY(status < 0))
-		registration_report(base, size, status);
-	return handle;
+	return mca_btl_exanest_compares() ? mca_btl_exanest_handle_new(base, size, write) :
+					    &unregistered;
 }
 
 static int memory_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
-	if (handle == &unregistered)
-		return OPAL_SUCCESS;
-	/* After pf_close there is no context, and no registration left to undo. */
-	if (mca_btl_exanest_component.context)
-		pf_deregister(mca_btl_exanest_component.context, handle->registration);
-	free(handle);
+	if (handle != &unregistered)
+		mca_btl_exanest_handle_free(handle);
 	return OPAL_SUCCESS;
 }
 
@@ -112,7 +63,8 @@ void mca_btl_exanest_init_registration(void)
 
 	assert_that(!mca_btl_exanest_net_module.super.btl_register_mem);
 	module_offer_registration(host);
-	if (mca_btl_exanest_component.options.mode != PF_MODE_FAULT) {
+	mca_btl_exanest_comparison_init();
+	if (mca_btl_exanest_compares()) {
 		module_offer_registration(&mca_btl_exanest_net_module.super);
 		return;
 	}

@@ -2,7 +2,8 @@
 /*
  * Active messages. libpf copies a message into the peer's ring before pf_send returns: a
  * send is complete at once unless the ring is full. A frag without room waits at the
- * endpoint, and later frags wait behind.
+ * endpoint, and later frags wait behind; the user's buffer stays in use where the payload is
+ * contiguous.
  */
 #include "btl_exanest.h"
 
@@ -11,21 +12,45 @@
 #include "btl_exanest_check.h"
 #include "btl_exanest_frag.h"
 
+/* Pack for pf_send_pack. Packing of memory of the host cannot fail. */
+static void convertor_pack(void *destination, size_t length, void *convertor)
+{
+	struct iovec iov = { .iov_base = destination, .iov_len = length };
+	uint32_t iov_count = 1;
+
+	(void)opal_convertor_pack(convertor, &iov, &iov_count, &length);
+}
+
 static int frag_send(const mca_btl_exanest_frag_t *frag)
 {
 	const mca_btl_base_segment_t *segments = frag->segments;
+	pf_peer *peer = frag->endpoint->peer;
 
 	assert_that(frag->base.des_segment_count == 1 || frag->base.des_segment_count == 2);
+	if (frag->convertor)
+		return pf_send_pack(peer, frag->tag, segments[0].seg_addr.pval, segments[0].seg_len,
+				    frag->payload_size, convertor_pack, frag->convertor);
 	/* Between hosts the frag is a payload: libpf may send a long payload without a copy. */
 	if (frag->base.des_segment_count == 1 &&
 	    frag->endpoint->module == &mca_btl_exanest_net_module)
-		return pf_send(frag->endpoint->peer, frag->tag, NULL, 0, segments[0].seg_addr.pval,
+		return pf_send(peer, frag->tag, NULL, 0, segments[0].seg_addr.pval,
 			       segments[0].seg_len);
 	if (frag->base.des_segment_count == 1)
-		return pf_send(frag->endpoint->peer, frag->tag, segments[0].seg_addr.pval,
-			       segments[0].seg_len, NULL, 0);
-	return pf_send(frag->endpoint->peer, frag->tag, segments[0].seg_addr.pval,
-		       segments[0].seg_len, segments[1].seg_addr.pval, segments[1].seg_len);
+		return pf_send(peer, frag->tag, segments[0].seg_addr.pval, segments[0].seg_len,
+			       NULL, 0);
+	return pf_send(peer, frag->tag, segments[0].seg_addr.pval, segments[0].seg_len,
+		       segments[1].seg_addr.pval, segments[1].seg_len);
+}
+
+/* Pack the payload into the frag, which has the room. */
+static void frag_pack(mca_btl_exanest_frag_t *frag)
+{
+	mca_btl_base_segment_t *segment = &frag->segments[0];
+
+	convertor_pack((char *)segment->seg_addr.pval + segment->seg_len, frag->payload_size,
+		       frag->convertor);
+	segment->seg_len += frag->payload_size;
+	frag->convertor = NULL;
 }
 
 /* Under the component's lock: have progress send the pending frags. */
@@ -37,56 +62,26 @@ static void endpoint_set_waiting(mca_btl_base_endpoint_t *endpoint)
 	opal_list_append(&mca_btl_exanest_component.waiting, &endpoint->super);
 }
 
-/*
- * Under the component's lock: tell the peer the name of the process, unless known; see
- * endpoint_introduce().
- */
-static int endpoint_send_name(mca_btl_base_endpoint_t *endpoint)
-{
-#if MCA_BTL_EXANEST_AM_RDMA
-	const opal_process_name_t name = OPAL_PROC_MY_NAME;
-	int status;
-
-	assert_locked_component();
-	if (OPAL_LIKELY(endpoint->named))
-		return PF_OK;
-	status = pf_send(endpoint->peer, MCA_BTL_EXANEST_TAG_NAME, &name, sizeof(name), NULL, 0);
-	if (status < 0)
-		return status;
-#endif
-	endpoint->named = true;
-	return PF_OK;
-}
-
-/* Under the component's lock: send a frag, behind the name of the process if need be. */
-static int frag_send_named(const mca_btl_exanest_frag_t *frag)
-{
-	const int status = endpoint_send_name(frag->endpoint);
-
-	assert_locked_component();
-	return status < 0 ? status : frag_send(frag);
-}
-
 static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanest_frag_t *frag)
 {
 	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
 	int status = PF_ERR_AGAIN;
 
 	assert_that(!endpoint->retired);
+	/* Before the lock: memory of the user may take a while, or need progress. */
+	if (frag->convertor)
+		frag_pack(frag);
 	OPAL_THREAD_LOCK(&component->lock);
 	/*
 	 * Try again under the lock, because mca_btl_exanest_room waits for the lock: see
-	 * pf_set_room(3).
+	 * pf_callbacks(3).
 	 */
-	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY ||
-	    endpoint->queue == MCA_BTL_EXANEST_UNNAMED) {
-		status = frag_send_named(frag);
+	if (endpoint->queue == MCA_BTL_EXANEST_EMPTY) {
+		status = frag_send(frag);
 		if (status == PF_ERR_AGAIN)
 			endpoint->queue = MCA_BTL_EXANEST_REFUSED;
 		else if (status < 0)
 			endpoint_set_waiting(endpoint);
-		else
-			endpoint->queue = MCA_BTL_EXANEST_EMPTY;
 	}
 	if (status < 0) {
 		/* The PML learns of the end only by a callback: see open-mpi/ompi#3845. */
@@ -99,15 +94,15 @@ static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanes
 
 /*
  * A send that fails for good is queued like a send without room: the next progress tries
- * again, and then reports the failure to the user and to the PML, after libpf's error
- * callback, because the callback knows more of the failure.
+ * again, and then reports the failure to the user and to the PML, after libpf's event of
+ * the peer, because the event knows more of the failure.
  */
 int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
 			 mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
 	mca_btl_exanest_frag_t *frag = (mca_btl_exanest_frag_t *)descriptor;
 
-	mca_btl_exanest_notice_threads();
+	mca_btl_exanest_note_post();
 	frag->endpoint = endpoint;
 	frag->tag = tag;
 	if (OPAL_LIKELY(endpoint->queue == MCA_BTL_EXANEST_EMPTY && frag_send(frag) >= 0) ||
@@ -118,15 +113,6 @@ int mca_btl_exanest_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
 	return OPAL_SUCCESS;
 }
 
-/* Pack for pf_send_pack. Packing of memory of the host cannot fail. */
-static void convertor_pack(void *destination, size_t length, void *convertor)
-{
-	struct iovec iov = { .iov_base = destination, .iov_len = length };
-	uint32_t iov_count = 1;
-
-	(void)opal_convertor_pack(convertor, &iov, &iov_count, &length);
-}
-
 int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
 			  opal_convertor_t *convertor, void *header, size_t header_size,
 			  size_t payload_size, uint8_t order, uint32_t flags,
@@ -135,7 +121,7 @@ int mca_btl_exanest_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 	void *payload = NULL;
 	int status;
 
-	mca_btl_exanest_notice_threads();
+	mca_btl_exanest_note_post();
 	/* ob1 packs the memory of a device into a descriptor; here the peer's lock would be held. */
 	if (OPAL_UNLIKELY(endpoint->queue != MCA_BTL_EXANEST_EMPTY) ||
 	    (payload_size && mca_btl_exanest_is_on_device(convertor))) {
@@ -176,7 +162,7 @@ static int endpoint_send_pending(mca_btl_base_endpoint_t *endpoint)
 	OPAL_THREAD_LOCK(&component->lock);
 	while (!endpoint->retired && !opal_list_is_empty(&endpoint->pending)) {
 		frag = (mca_btl_exanest_frag_t *)opal_list_get_first(&endpoint->pending);
-		status = frag_send_named(frag);
+		status = frag_send(frag);
 		if (status == PF_ERR_AGAIN)
 			break;
 		opal_list_remove_first(&endpoint->pending);
@@ -253,7 +239,7 @@ static mca_btl_base_module_t *endpoint_module(const mca_btl_base_endpoint_t *end
 					       &mca_btl_exanest_net_module.super;
 }
 
-static void segments_deliver(pf_peer *from, uint8_t tag, mca_btl_base_segment_t *segments,
+static void segments_deliver(pf_peer *from, uint32_t tag, mca_btl_base_segment_t *segments,
 			     size_t count)
 {
 	mca_btl_base_endpoint_t *endpoint = pf_peer_user(from);
@@ -266,12 +252,6 @@ static void segments_deliver(pf_peer *from, uint8_t tag, mca_btl_base_segment_t 
 		mca_btl_exanest_deliver(endpoint_module(endpoint), endpoint, tag, segments, count);
 		return;
 	}
-#if MCA_BTL_EXANEST_AM_RDMA
-	if (tag == MCA_BTL_EXANEST_TAG_NAME) {
-		mca_btl_exanest_note_name(from, segments[0].seg_addr.pval, segments[0].seg_len);
-		return;
-	}
-#endif
 	if (!mca_btl_exanest_is_first(&mca_btl_exanest_component.reported.stray))
 		return;
 	mca_btl_exanest_report(
@@ -285,7 +265,7 @@ static void segments_deliver(pf_peer *from, uint8_t tag, mca_btl_base_segment_t 
 		(int)getpid(), (unsigned)tag);
 }
 
-void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+void mca_btl_exanest_receive(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 			     size_t length, void *arg)
 {
 	mca_btl_base_segment_t segment = { .seg_addr.pval = data, .seg_len = length };
@@ -316,7 +296,7 @@ static void message_wait_memory(unsigned *tries)
 }
 
 /* Deliver a message in pieces to a receiver that expects a single segment: all but the PML. */
-static void pieces_deliver(pf_peer *from, uint8_t tag, const struct iovec *pieces, unsigned count)
+static void pieces_deliver(pf_peer *from, uint32_t tag, const struct iovec *pieces, unsigned count)
 {
 	mca_btl_base_segment_t segment = { .seg_len = 0 };
 	unsigned i, tries = 0;
@@ -337,7 +317,7 @@ static void pieces_deliver(pf_peer *from, uint8_t tag, const struct iovec *piece
 	free(segment.seg_addr.pval);
 }
 
-void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint8_t tag,
+void mca_btl_exanest_receive_pieces(pf_context *context, pf_peer *from, uint32_t tag,
 				    const struct iovec *pieces, unsigned count, void *arg)
 {
 	mca_btl_base_segment_t segments[PF_PIECES_MOST];

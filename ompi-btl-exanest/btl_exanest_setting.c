@@ -132,19 +132,6 @@ static void nearest_compare(struct nearest *nearest, const char *wanted, const c
 		*nearest = (struct nearest){ .name = name, .distance = distance };
 }
 
-/* nearest: of the names with the prefix, or NULL */
-static void name_report(const char *prefix, const char *name, const char *file, const char *nearest)
-{
-	mca_btl_exanest_report(
-		MCA_BTL_EXANEST_HOST, "unknown parameter",
-		"%s%s (%s on %s) is not a parameter and has no effect%s%s%s\n"
-		"\n"
-		"All parameters and their values: ompi_info --param btl exanest --level 9",
-		prefix, name, file ? file : "environment or command line",
-		opal_process_info.nodename, nearest ? "; the nearest name is " : "",
-		nearest ? prefix : "", nearest ? nearest : "");
-}
-
 static void name_check(const char *name, const char *value, const char *file)
 {
 	const int count = mca_base_var_get_count();
@@ -164,25 +151,34 @@ static void name_check(const char *name, const char *value, const char *file)
 		if (known)
 			nearest_compare(&nearest, name, known);
 	}
-	name_report(PREFIX, name, file, nearest.name);
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_HOST, "unknown parameter",
+		PREFIX "%s (%s on %s) is not a parameter and has no effect%s%s\n"
+		       "\n"
+		       "All parameters and their values: ompi_info --param btl exanest --level 9",
+		name, file ? file : "environment or command line", opal_process_info.nodename,
+		nearest.name ? "; the nearest name is " PREFIX : "",
+		nearest.name ? nearest.name : "");
 }
 
-/* PF_ may be the prefix of another program, too: report only a misspelling of an option. */
-static void name_check_option(const char *name, const char *value, const char *file)
+/* Tell the user of a variable of libpf that has another name in MPI jobs. */
+static void variable_check(const char *name, const char *value, const char *file)
 {
-	struct nearest nearest = nearest_start(name);
-	const pf_option_info *info;
-	const pf_text_info *text;
-	char right[128];
+	char parameter[128];
+	size_t i;
 
-	for (info = pf_option_table(); info->name; info++)
-		nearest_compare(&nearest, name, info->name);
-	for (text = pf_text_table(); text->name; text++)
-		nearest_compare(&nearest, name, text->name);
-	if (!nearest.name || !nearest.distance)
+	for (i = 0; i < sizeof(parameter) - 1 && name[i]; i++)
+		parameter[i] = (char)tolower((unsigned char)name[i]);
+	parameter[i] = '\0';
+	if (mca_btl_exanest_find_variable(parameter) < 0)
 		return;
-	mca_btl_exanest_environment_name(nearest.name, right, sizeof(right));
-	name_report("PF_", name, file, right + strlen("PF_"));
+	mca_btl_exanest_report(
+		MCA_BTL_EXANEST_HOST, "no effect",
+		"LIBPF_%s (environment on %s) has no effect in MPI jobs, " PREFIX "%s has\n"
+		"\n"
+		"The LIBPF_* variables are the settings of other programs of libpf. In MPI jobs they\n"
+		"are MCA parameters, which mpirun gives to the processes on all hosts.",
+		name, opal_process_info.nodename, parameter);
 }
 
 /* Only the first process of a host reports names, and has to read files. */
@@ -193,22 +189,23 @@ static void names_check(void)
 	environment_read(OPAL_MCA_PREFIX, name_check);
 	files_read("param_files", name_check);
 	files_read("override_param_file", name_check);
-	environment_read("PF_", name_check_option);
+	environment_read("LIBPF_", variable_check);
 }
 
 /* ---- wrong values ---- */
 
 /* error: as libpf describes errors, "run_max=3 is invalid: must be from 4096 to 1073741824" */
-static void value_report(const char *prefix, const char *error, const char *help)
+static void value_report(const char *error, const char *help)
 {
 	mca_btl_exanest_report(
 		MCA_BTL_EXANEST_HOST, "wrong value",
-		"%s%s (on %s)\n"
+		PREFIX
+		"%s (on %s)\n"
 		"\n"
 		"Meaning: %s\n"
 		"BTL exanest is not used with a wrong value: correct it, or leave it out to get the\n"
 		"default.",
-		prefix, error, opal_process_info.nodename, help);
+		error, opal_process_info.nodename, help);
 }
 
 /* Does Open MPI read the text as the user meant it? Counts may be -1: no limit. */
@@ -254,7 +251,7 @@ static void text_report(const mca_base_var_t *variable, const char *name, const 
 			 "from %llu to %llu, with an optional suffix K, M or G",
 			 (unsigned long long)info->minimum, (unsigned long long)info->maximum);
 	snprintf(error, sizeof(error), "%s=%s is invalid: must be %s", name, text, permitted);
-	value_report(PREFIX, error, variable->mbv_description);
+	value_report(error, variable->mbv_description);
 }
 
 static void texts_check(bool *valid)
@@ -274,18 +271,6 @@ static void texts_check(bool *valid)
 	}
 }
 
-/* Check the PF_* variables, which the user may have corrected since pf_options_init. */
-static void variables_check(bool *valid)
-{
-	const pf_option_info *culprit = mca_btl_exanest_component.culprit;
-	char error[512];
-
-	if (!culprit || !pf_options_error(NULL, error, sizeof(error)))
-		return;
-	value_report("", error, culprit->help);
-	*valid = false;
-}
-
 static void size_check(const char *name, size_t size, bool *valid)
 {
 	char error[128];
@@ -294,15 +279,30 @@ static void size_check(const char *name, size_t size, bool *valid)
 		return;
 	snprintf(error, sizeof(error), "%s=%zu is invalid: must be at least %d", name, size,
 		 MCA_BTL_EXANEST_HEADER_ROOM);
-	value_report(PREFIX, error, "each piece of a message has a header of Open MPI");
+	value_report(error, "each piece of a message has a header of Open MPI");
 	*valid = false;
 }
 
-/* pf_capabilities forks: call only for jobs that ask for the device. */
+/* Longest sleep that is permitted, microseconds. */
+#define IDLE_SLEEP_MOST 10000000
+
+static void idle_sleep_check(bool *valid)
+{
+	const unsigned long long value = mca_btl_exanest_component.idle_sleep;
+	char error[128];
+
+	if (value >= 1 && value <= IDLE_SLEEP_MOST)
+		return;
+	snprintf(error, sizeof(error), "idle_sleep=%llu is invalid: must be from 1 to %d", value,
+		 IDLE_SLEEP_MOST);
+	value_report(error, "microseconds that one sleep lasts, at most");
+	*valid = false;
+}
+
 static void device_check(bool *valid)
 {
 	pf_capability list[32];
-	const int count = pf_capabilities(list, sizeof(list) / sizeof(list[0]));
+	const int count = pf_capabilities(list, sizeof(list[0]), sizeof(list) / sizeof(list[0]));
 	int i;
 
 	for (i = 0; i < count; i++) {
@@ -328,7 +328,6 @@ bool mca_btl_exanest_check_settings(void)
 	mca_btl_exanest_read_choices();
 	names_check();
 	texts_check(&valid);
-	variables_check(&valid);
 	/* Open MPI has read texts that are no numbers as 0. */
 	if (!valid)
 		return false;
@@ -336,6 +335,7 @@ bool mca_btl_exanest_check_settings(void)
 	size_check("max_send_size", btl->btl_max_send_size, &valid);
 	size_check("net_rndv_eager_limit", component->net_rndv_eager_limit, &valid);
 	size_check("net_max_send_size", component->net_max_send_size, &valid);
+	idle_sleep_check(&valid);
 	if (component->options.transport == PF_TRANSPORT_DEVICE)
 		device_check(&valid);
 	return valid;
@@ -353,7 +353,7 @@ static void field_check(size_t offset, size_t size, const char *help)
 	options.if_include = options.if_exclude = NULL;
 	memcpy((char *)&options + offset, (const char *)&component->options + offset, size);
 	if (pf_options_error(&options, error, sizeof(error)))
-		value_report(PREFIX, error, help);
+		value_report(error, help);
 }
 
 void mca_btl_exanest_report_refused(void)

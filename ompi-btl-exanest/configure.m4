@@ -52,8 +52,8 @@ AC_DEFUN([MCA_opal_btl_exanest_CONFIG],[
               LDFLAGS="$LDFLAGS $btl_exanest_LDFLAGS"
               LIBS="$LIBS $btl_exanest_LIBS"
               # The newest of what the component calls.
-              AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <pf.h>]],
-                                 [[return pf_options_init(NULL, 0, NULL) + !pf_peer_contact;]])],
+              AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <libpf/pf.h>]],
+                                 [[return pf_options_default(NULL, 0) + !pf_peer_contact;]])],
                   [], [btl_exanest_happy="no, the component needs another version of it"])
               CPPFLAGS=$btl_exanest_saved_CPPFLAGS
               LDFLAGS=$btl_exanest_saved_LDFLAGS

@@ -43,10 +43,15 @@ static const struct shape shapes[] = {
 	{ "init", shape_init, 1, 0, ": the longest MPI_Init, ms" },
 	{ "beside", shape_beside, 3, 3,
 	  "LONG SHORT COUNT: a message of SHORT bytes beside one of LONG, ms" },
+	{ "exchange", shape_exchange, 2, 3,
+	  "MIB BYTES MS: both ranks send and receive BYTES out of MIB, in the first MS and in MS\n"
+	  "              after 2 s, us for each" },
 	{ "strided", shape_strided, 2, 1, "COUNT: MPI_Put of COUNT separate numbers, ms" },
 	{ "round", shape_round, 2, 2,
 	  "COUNT BYTES: all-to-all, the longest and the mean of COUNT rounds, ms" },
 	{ "farm", shape_farm, 2, 2, "COUNT BYTES: COUNT tasks that rank 0 hands out, us for each" },
+	{ "updates", shape_updates, 2, 1,
+	  "COUNT: updates of a common table by each rank, us for each" },
 	{ "stranded", shape_stranded, 2, 3,
 	  "COUNT BYTES MS: lateness of messages of a rank that works for MS, ms" },
 	{ "fresh", shape_fresh, 2, 3,
@@ -58,6 +63,8 @@ static const struct shape shapes[] = {
 	  "COUNT: MiB and mappings more after COUNT receives of 4 MiB" },
 	{ "puts", shape_puts, 2, 1, "COUNT: outstanding MPI_Put of 8 bytes, ms and MiB" },
 	{ "unexpected", shape_unexpected, 2, 2, "COUNT BYTES: of messages not received, MiB" },
+	{ "waiting", shape_waiting, 2, 2,
+	  "COUNT BYTES: of messages to a rank that does not call MPI, at the sender, MiB" },
 };
 
 void promise_print(const char *name, double value)

@@ -25,9 +25,11 @@ void shape_late(const struct promise *promise);
 /* How long messages and one-sided operations take. */
 void shape_init(const struct promise *promise);
 void shape_beside(const struct promise *promise);
+void shape_exchange(const struct promise *promise);
 void shape_strided(const struct promise *promise);
 void shape_round(const struct promise *promise);
 void shape_farm(const struct promise *promise);
+void shape_updates(const struct promise *promise);
 void shape_stranded(const struct promise *promise);
 void shape_fresh(const struct promise *promise);
 /* Memory, descriptors and mappings that communication takes. */
@@ -36,6 +38,7 @@ void shape_rings(const struct promise *promise);
 void shape_receives(const struct promise *promise);
 void shape_puts(const struct promise *promise);
 void shape_unexpected(const struct promise *promise);
+void shape_waiting(const struct promise *promise);
 
 /* Print one figure: NAME VALUE. */
 void promise_print(const char *name, double value);

@@ -253,3 +253,29 @@ void shape_unexpected(const struct promise *promise)
 	}
 	free(requests);
 }
+
+/* Rank 0 sends to rank 1, which does not call MPI. */
+void shape_waiting(const struct promise *promise)
+{
+	size_t i, count = (size_t)promise->arguments[0], bytes = (size_t)promise->arguments[1];
+	MPI_Request *requests = calloc(count, sizeof(*requests));
+	char *memory = promise_map(promise->rank ? bytes : count * bytes);
+	double before;
+
+	memset(memory, 1, promise->rank ? bytes : count * bytes);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (promise->rank == 0) {
+		before = resident_kib();
+		for (i = 0; i < count; i++)
+			MPI_Isend(memory + i * bytes, (int)bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD,
+				  &requests[i]);
+		promise_print("memory", (resident_kib() - before) / KIB_IN_MIB);
+		MPI_Waitall((int)count, requests, MPI_STATUSES_IGNORE);
+	} else if (promise->rank == 1) {
+		promise_work(UNEXPECTED_TIME);
+		for (i = 0; i < count; i++)
+			MPI_Recv(memory, (int)bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+	}
+	free(requests);
+}

@@ -3,6 +3,7 @@
 #include "promise.h"
 
 #include <mpi.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,56 @@ void shape_beside(const struct promise *promise)
 	if (promise->rank == 0)
 		promise_print("short", sample_summary(times, (size_t)rounds).median / MS);
 	free(times);
+}
+
+#define EXCHANGES 32 /* between two looks at the clock */
+
+/*
+ * Exchange blocks with the partner for so many seconds, all in turn. Return the time for each, in
+ * rank 0.
+ */
+static double exchange(int rank, char *from, char *to, size_t blocks, int length, double seconds)
+{
+	int again = 1, i;
+	double start = sample_seconds();
+	size_t count = 0, at;
+
+	while (again) {
+		for (i = 0; i < EXCHANGES; i++, count++) {
+			at = count % blocks * (size_t)length;
+			MPI_Sendrecv(from + at, length, MPI_BYTE, rank ^ 1, 0, to + at, length,
+				     MPI_BYTE, rank ^ 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			if (to[at] != (rank ^ 1) + 1 || to[at + (size_t)length - 1] != to[at])
+				promise_fail("a message arrived with wrong contents");
+			to[at] = to[at + (size_t)length - 1] = 0;
+		}
+		again = sample_seconds() - start < seconds;
+		MPI_Bcast(&again, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	}
+	return (sample_seconds() - start) / (double)count;
+}
+
+/* Both processors copy all the time: only less work for each byte helps. */
+void shape_exchange(const struct promise *promise)
+{
+	size_t total = (size_t)promise->arguments[0] << 20, blocks;
+	int length = (int)promise->arguments[1];
+	double seconds = (double)promise->arguments[2] * MS, first, later;
+	char *from = promise_map(total), *to = promise_map(total);
+
+	if (length < 1 || (size_t)length > total || promise->ranks % 2)
+		promise_fail("exchange: give messages that fit, and an even number of ranks");
+	memset(from, promise->rank + 1, total);
+	memset(to, 0, total);
+	blocks = total / (size_t)length;
+	MPI_Barrier(MPI_COMM_WORLD);
+	first = exchange(promise->rank, from, to, blocks, length, seconds);
+	exchange(promise->rank, from, to, blocks, length, 2 - seconds);
+	later = exchange(promise->rank, from, to, blocks, length, seconds);
+	if (promise->rank)
+		return;
+	promise_print("first", first / US);
+	promise_print("later", later / US);
 }
 
 /* A column of a matrix: numbers with a gap behind each. */
@@ -175,6 +226,118 @@ void shape_farm(const struct promise *promise)
 		}
 	}
 	free(task);
+}
+
+/* Most updates that wait in a rank, most in a message, and numbers of the table in each rank. */
+#define UPDATES_PENDING 1024
+#define UPDATES_MESSAGE 512
+#define UPDATES_TABLE 65536
+
+struct updates {
+	int ranks;
+	int working;       /* ranks whose last message has not come */
+	int waiting;       /* updates that wait */
+	int *counts;       /* of these, by rank */
+	uint64_t *pending; /* these, UPDATES_PENDING places for each rank */
+	uint64_t *table;
+	uint64_t in[UPDATES_MESSAGE], out[UPDATES_MESSAGE];
+	MPI_Request receive, send;
+};
+
+static void updates_receive(struct updates *updates)
+{
+	int done, count, i;
+	MPI_Status status;
+
+	if (!updates->working)
+		return;
+	MPI_Test(&updates->receive, &done, &status);
+	if (!done)
+		return;
+	MPI_Get_count(&status, MPI_UINT64_T, &count);
+	for (i = 0; i < count; i++)
+		updates->table[updates->in[i] % UPDATES_TABLE] ^= updates->in[i];
+	updates->working -= status.MPI_TAG;
+	if (updates->working)
+		MPI_Irecv(updates->in, UPDATES_MESSAGE, MPI_UINT64_T, MPI_ANY_SOURCE, MPI_ANY_TAG,
+			  MPI_COMM_WORLD, &updates->receive);
+}
+
+/* Send to the rank with the most updates, once the last message is sent. */
+static void updates_send(struct updates *updates)
+{
+	int done, i, rank = 0, count;
+
+	MPI_Test(&updates->send, &done, MPI_STATUS_IGNORE);
+	if (!done)
+		return;
+	for (i = 1; i < updates->ranks; i++)
+		rank = updates->counts[i] > updates->counts[rank] ? i : rank;
+	count = updates->counts[rank] < UPDATES_MESSAGE ? updates->counts[rank] : UPDATES_MESSAGE;
+	updates->counts[rank] -= count;
+	updates->waiting -= count;
+	memcpy(updates->out, updates->pending + rank * UPDATES_PENDING + updates->counts[rank],
+	       (size_t)count * sizeof(*updates->out));
+	MPI_Isend(updates->out, count, MPI_UINT64_T, rank, 0, MPI_COMM_WORLD, &updates->send);
+}
+
+/*
+ * As MPIRandomAccess of HPC Challenge: each rank looks for a message at each of its updates, and has
+ * more to do.
+ */
+void shape_updates(const struct promise *promise)
+{
+	struct updates *updates = calloc(1, sizeof(*updates));
+	long left = promise->arguments[0];
+	uint64_t random = 88172645463325252u + (uint64_t)promise->rank;
+	double time;
+	int rank;
+
+	updates->ranks = promise->ranks;
+	updates->table = calloc(UPDATES_TABLE, sizeof(*updates->table));
+	updates->pending = calloc((size_t)promise->ranks * UPDATES_PENDING, sizeof(random));
+	updates->counts = calloc((size_t)promise->ranks, sizeof(*updates->counts));
+	updates->working = promise->ranks;
+	updates->send = MPI_REQUEST_NULL;
+	MPI_Barrier(MPI_COMM_WORLD);
+	time = sample_seconds();
+	MPI_Irecv(updates->in, UPDATES_MESSAGE, MPI_UINT64_T, MPI_ANY_SOURCE, MPI_ANY_TAG,
+		  MPI_COMM_WORLD, &updates->receive);
+	while (left || updates->waiting) {
+		updates_receive(updates);
+		if (left && updates->waiting < UPDATES_PENDING) {
+			/* xorshift (Marsaglia, Journal of Statistical Software 8/14, 2003) */
+			random ^= random << 13;
+			random ^= random >> 7;
+			random ^= random << 17;
+			rank = (int)((random >> 32) % (uint64_t)promise->ranks);
+			updates->pending[rank * UPDATES_PENDING + updates->counts[rank]++] = random;
+			updates->waiting++;
+			left--;
+		} else {
+			updates_send(updates);
+		}
+	}
+	/* The last message of each rank has the tag 1. */
+	for (rank = 0; rank < promise->ranks; rank++) {
+		int done = 0;
+
+		while (!done) {
+			updates_receive(updates);
+			MPI_Test(&updates->send, &done, MPI_STATUS_IGNORE);
+		}
+		MPI_Isend(NULL, 0, MPI_UINT64_T, rank, 1, MPI_COMM_WORLD, &updates->send);
+	}
+	while (updates->working)
+		updates_receive(updates);
+	MPI_Wait(&updates->send, MPI_STATUS_IGNORE);
+	time = promise_largest(sample_seconds() - time);
+	if (promise->rank == 0)
+		promise_print("update", time / (double)promise->arguments[0] / US);
+	free(updates->table);
+	free(updates->pending);
+	free(updates->counts);
+	free(updates);
 }
 
 /* Rank 0 sends, and then works without MPI. The figure is how late the last message arrived. */

@@ -84,23 +84,13 @@ static int open_userfault_block(struct columns *columns)
 	return start_userfault(columns, columns->file->block);
 }
 
-static int load_options(pf_options *options)
-{
-	const pf_option_info *culprit = NULL;
-
-	if (pf_options_init(options, sizeof(*options), &culprit) == PF_OK)
-		return 0;
-	warnx("%s: invalid value: see pf_info --options", culprit ? culprit->name : "PF_ variable");
-	return -1;
-}
-
 /* Have the pages of the memory supplied by libpf's pager, so many bytes at once. */
 static int register_pager(struct columns *columns, size_t unit)
 {
 	pf_options options;
 	int status;
 
-	if (open_paging(columns) || load_options(&options) ||
+	if (open_paging(columns) || cost_load_options(&options) ||
 	    session_open(&columns->session, &options))
 		return -1;
 	columns->session_open = true;
@@ -186,7 +176,7 @@ static int load_peer(struct columns *columns)
 		status = graph_file_read(columns->file, at, piece, length) ||
 			 session_posted(session, "pf_put",
 					pf_put(session->peer, piece, columns->remote + at, length,
-					       session_complete, session)) ||
+					       0, session_complete, session)) ||
 			 session_wait(session, &session->completed, 1);
 	}
 	if (piece)
@@ -200,7 +190,7 @@ static int open_remote(struct columns *columns)
 	pf_options options;
 	int status;
 
-	if (load_options(&options))
+	if (cost_load_options(&options))
 		return -1;
 	if (columns->peer)
 		status = session_connect(&columns->session, &options, columns->peer, NULL);
@@ -309,9 +299,9 @@ int columns_ask(struct columns *columns, unsigned number, uint64_t first, size_t
 		status = pf_get(columns->session.peer, slot->buffer, columns->remote + first * size,
 				count * size, complete, slot);
 		if (status == PF_ERR_AGAIN)
-			pf_progress(columns->session.context);
+			session_poll(&columns->session);
 	} while (status == PF_ERR_AGAIN && !columns->session.failed);
-	slot->arrived = status == PF_DONE;
+	slot->arrived = status == PF_OK;
 	return session_posted(&columns->session, "pf_get", status);
 }
 
@@ -322,7 +312,7 @@ const uint32_t *columns_wait(struct columns *columns, unsigned number, uint64_t 
 	if (columns->direct)
 		return columns->direct + first;
 	while (!slot->arrived && !columns->session.failed)
-		pf_progress(columns->session.context);
+		session_poll(&columns->session);
 	return slot->arrived ? slot->buffer : NULL;
 }
 

@@ -12,6 +12,17 @@
 
 #define CLOCK_READINGS 1001
 
+int cost_load_options(pf_options *options)
+{
+	const pf_option_info *culprit = NULL;
+
+	if (pf_options_init(options, sizeof(*options), &culprit) == PF_OK)
+		return 0;
+	warnx("%s: invalid value: see pf_info --options",
+	      culprit ? culprit->name : "LIBPF_ variable");
+	return -1;
+}
+
 int cost_open(struct session *session, const struct cost *cost, const pf_options *options,
 	      size_t length, uint64_t *remote)
 {

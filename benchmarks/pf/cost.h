@@ -20,6 +20,9 @@ int cost_beside_pager(const struct cost *cost);
 int cost_beside_swap(const struct cost *cost);
 int cost_device(const struct cost *cost);
 
+/* libpf's defaults and the environment. */
+int cost_load_options(pf_options *options);
+
 /*
  * Fork a partner that has a buffer of length bytes at *remote, with the pattern
  * of COST_SEED. The partner is then stopped with SIGSTOP: its polling would take

@@ -81,7 +81,7 @@ static void help(const char *program)
 
 	printf("Usage: %s TEST [-m [MIN:]MAX] [-i ITERATIONS] [-x WARM-UP]\n\n"
 	       "Measure the cost of page faults in transfers of libpf, between this process and a\n"
-	       "partner that it forks. PF_* environment variables set libpf's options. Tests:\n",
+	       "partner that it forks. LIBPF_* environment variables set libpf's options. Tests:\n",
 	       program);
 	for (i = 0; i < TESTS; i++)
 		printf("\n%s: %s.\n", tests[i].name, tests[i].about);
@@ -132,7 +132,6 @@ static int run(const struct test *test, const struct options *options, struct co
 
 int main(int argc, char **argv)
 {
-	const pf_option_info *culprit = NULL;
 	const struct test *test = argc > 1 ? find(argv[1]) : NULL;
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct options options;
@@ -157,9 +156,8 @@ int main(int argc, char **argv)
 	}
 	if (options.max_size && (!options.min_size || options.min_size % page))
 		errx(2, "-m: give multiples of the page size, %zu bytes", page);
-	if (pf_options_init(&pf, sizeof(pf), &culprit) != PF_OK)
-		errx(2, "%s: invalid value: see pf_info --options",
-		     culprit ? culprit->name : "PF_ variable");
+	if (cost_load_options(&pf))
+		return 2;
 	if (cores_choose(&cores))
 		return 1;
 	return run(test, &options, &cost) ? 1 : 0;

@@ -7,6 +7,7 @@
 #include <err.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,9 @@
 #include <unistd.h>
 
 #include "pattern.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "sample.h"
+#include "waiting.h"
 
 #define RECORD 1024 /* bytes */
 #define IN_FLIGHT 16
@@ -58,7 +60,7 @@ static void check(const char *what, int status)
 {
 	if (status == PF_ERR_SYSTEM)
 		err(1, "%s", what);
-	if (status < PF_OK)
+	if (status < 0)
 		errx(1, "%s: %s", what, pf_strerror(status));
 }
 
@@ -81,19 +83,19 @@ static pf_context *open_context(void)
 	pf_options options;
 	pf_context *context;
 
-	check("PF_* variable", pf_options_init(&options, sizeof(options), NULL));
-	options.idle_polls = PF_IDLE_POLLS_SHARED_CORE;
-	check("pf_open", pf_open(&options, &context));
+	check("LIBPF_* variable", pf_options_init(&options, sizeof(options), NULL));
+	options.wake = 1;
+	check("pf_open", pf_open(&options, NULL, &context));
 	return context;
 }
 
 /* In the child. */
-static void serve(const char *name, int contact_pipe)
+static void serve(const char *name, bool pinned, int contact_pipe)
 {
 	struct contact contact = { .length = sizeof(contact.address) };
+	struct waiting waiting = { .wake = true, .sleep = WAITING_SLEEP };
 	pf_context *context = open_context();
 	int fd = open(name, O_RDONLY);
-	pf_registration *registration;
 	struct stat file;
 	unsigned char present;
 	void *store;
@@ -108,15 +110,16 @@ static void serve(const char *name, int contact_pipe)
 	if (!mincore(store, 1, &present) && present & 1)
 		errx(1, "the file system keeps %s in memory: choose another folder", name);
 	madvise(store, (size_t)file.st_size, MADV_RANDOM);
-	check("the store cannot be registered",
-	      pf_register(context, store, (size_t)file.st_size, 0, &registration));
+	/* The kernel reads the whole file into memory and keeps it there. */
+	if (pinned && mlock(store, (size_t)file.st_size))
+		err(1, "the store cannot be pinned");
 	contact.base = (uintptr_t)store;
 	contact.records = (uint64_t)file.st_size / RECORD;
 	check("pf_address", pf_address(context, contact.address, &contact.length));
 	if (write(contact_pipe, &contact, sizeof(contact)) != sizeof(contact))
 		err(1, "contact");
 	for (;;)
-		pf_progress(context);
+		waiting_poll(&waiting, context);
 }
 
 static uint64_t draw(uint64_t *state)
@@ -153,13 +156,14 @@ static void post(struct client *client, struct lookup *lookup)
 	client->posted++;
 	status = pf_get(client->server, lookup->value, client->contact.base + lookup->key * RECORD,
 			RECORD, on_complete, lookup);
-	if (status != PF_OK)
+	if (status != PF_PENDING)
 		on_complete(client->context, &(pf_completion){ .status = status, .arg = lookup });
 }
 
 static void run(struct client *client, double seconds)
 {
 	double start = sample_seconds(), now;
+	struct waiting waiting = { .wake = true };
 	uint64_t first = client->posted;
 
 	while ((now = sample_seconds()) < start + seconds) {
@@ -169,7 +173,7 @@ static void run(struct client *client, double seconds)
 		for (int i = 0; i < IN_FLIGHT && client->posted < due; i++)
 			if (!client->lookups[i].waiting)
 				post(client, &client->lookups[i]);
-		pf_progress(client->context);
+		waiting_poll(&waiting, client->context);
 		if (client->posted >= due && client->posted == client->completed)
 			usleep(PAUSE_MICROSECONDS);
 	}
@@ -206,7 +210,7 @@ static void load(struct client *client, pid_t child, double warm_up, double seco
 	printf("%.1f %.6f %ld %ld %zu\n", (double)completed / took,
 	       completed ? (double)waited / (double)completed : 0.0, resident > 0 ? resident : 0,
 	       locked > 0 ? locked : 0, used * page >> 10);
-	check("pf_flush", pf_flush(client->context, client->server));
+	check("pf_flush", pf_flush(client->context, client->server, PF_FOREVER));
 	pf_close(client->context);
 	free(client->used);
 }
@@ -233,14 +237,15 @@ int main(int argc, char **argv)
 		make(argv[2], strtoul(argv[3], NULL, 10) << 10);
 		return 0;
 	}
-	if (argc != 7 || strcmp(argv[1], "run")) {
+	if (argc < 7 || argc > 8 || strcmp(argv[1], "run") ||
+	    (argc == 8 && strcmp(argv[7], "pin"))) {
 		fprintf(stderr,
 			"Usage: keyvalue make FILE MIB\n"
-			"       keyvalue run FILE SEED RATE WARM-UP SECONDS\n"
+			"       keyvalue run FILE SEED RATE WARM-UP SECONDS [pin]\n"
 			"Serves FILE and looks records up in it: prints \"ready\", waits for a line, "
 			"and after so many seconds\nprints lookups a second, the share of them that "
 			"waited for a page, and KiB: resident and locked in the\nserver, and used by "
-			"lookups. RATE 0: no limit. PF_MODE=pin: the file is pinned.\n");
+			"lookups. RATE 0: no limit. pin: the file is pinned.\n");
 		return argc == 2 && !strcmp(argv[1], "--help") ? 0 : 2;
 	}
 	client.random = strtoul(argv[3], NULL, 10);
@@ -249,7 +254,7 @@ int main(int argc, char **argv)
 		err(1, "cannot start the server");
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		serve(argv[2], ends[1]);
+		serve(argv[2], argc == 8, ends[1]);
 	}
 	close(ends[1]);
 	if (read(ends[0], &client.contact, sizeof(client.contact)) != sizeof(client.contact))

@@ -152,9 +152,9 @@ static void post(struct slot *slot)
 	flow->busy++;
 	status = pf_get(flow->session.peer, memory, flow->remote + slot->number * LENGTH, LENGTH,
 			complete, slot);
-	if (status == PF_DONE) {
+	if (status == PF_OK) {
 		arrived(slot);
-	} else if (status != PF_OK) {
+	} else if (status != PF_PENDING) {
 		slot->busy = false;
 		flow->busy--;
 		fail(flow, "pf_get", status);
@@ -173,7 +173,7 @@ static void run(struct flow *flow)
 				post(&flow->slots[i]);
 		if (!more && !flow->busy)
 			return;
-		pf_progress(flow->session.context);
+		session_poll(&flow->session);
 	}
 	flow->failed = true;
 }

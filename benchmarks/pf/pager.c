@@ -148,7 +148,7 @@ static int start(struct paging *paging, const struct cost *cost)
 		return -1;
 	status = pf_pager_register(paging->session.context, paging->paged, paging->length, supply,
 				   paging, &paging->pager);
-	if (status == PF_OK || status == PF_DONE)
+	if (status == PF_OK)
 		return 0;
 	paging->pager = NULL;
 	warnx("pf_pager_register: %s", pf_strerror(status));

@@ -94,10 +94,10 @@ static void post(struct streams *streams, struct slot *slot)
 	streams->busy++;
 	status = pf_get(streams->session.peer, streams->local + at, streams->remote + at,
 			SLOT_LENGTH, slot_complete, slot);
-	if (status == PF_OK)
+	if (status == PF_PENDING)
 		return;
 	finish(slot);
-	if (status != PF_DONE)
+	if (status != PF_OK)
 		fail(streams, "pf_get", status);
 }
 
@@ -112,11 +112,11 @@ static void post_slow(struct streams *streams)
 				slow_complete, streams);
 	else
 		status = pf_put(streams->session.peer, streams->slow, remote, streams->slow_length,
-				slow_complete, streams);
-	if (status == PF_OK)
+				0, slow_complete, streams);
+	if (status == PF_PENDING)
 		return;
 	streams->slow_done = true;
-	if (status != PF_DONE)
+	if (status != PF_OK)
 		fail(streams, "slow transfer", status);
 }
 
@@ -137,14 +137,14 @@ static double flow(struct streams *streams, double seconds, double *taken)
 		for (i = 0; i < SLOTS; i++)
 			if (!streams->slots[i].busy)
 				post(streams, &streams->slots[i]);
-		pf_progress(streams->session.context);
+		session_poll(&streams->session);
 		now = sample_seconds();
 	} while (!streams->failed && !streams->session.failed &&
 		 (seconds > 0 ? now - start < seconds : !streams->slow_done));
 	*taken = now - start;
 	bytes = streams->bytes;
 	while (streams->busy && !streams->failed && !streams->session.failed)
-		pf_progress(streams->session.context);
+		session_poll(&streams->session);
 	return (double)bytes / 1e6 / *taken;
 }
 
@@ -247,7 +247,7 @@ static int start_pager(struct streams *streams)
 	int status = pf_pager_register(streams->session.context, streams->slow,
 				       streams->slow_length, supply, NULL, &streams->pager);
 
-	if (status == PF_OK || status == PF_DONE)
+	if (status == PF_OK)
 		return 0;
 	streams->pager = NULL;
 	fail(streams, "pf_pager_register", status);

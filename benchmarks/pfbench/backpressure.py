@@ -28,8 +28,8 @@ _PAGES_BYTES = 16 << 20
 FRAGMENTS = 32
 # The goal: the part of its rate alone that the stream keeps.
 _KEPT = 0.95
-# With few polls they leave the processor to the stream while they wait for pages.
-_ENVIRONMENT = ("env", "PF_IDLE_POLLS=20")
+# They leave the processor to the stream while they wait for pages.
+_ENVIRONMENT = ("env", "LIBPF_WAKE=1")
 # What a destination does with a block whose page is absent; "" is no slow receiver. With
 # LOCAL the slow receiver's source is on its own host: it takes the same processor time,
 # and nothing of the link.
@@ -129,7 +129,7 @@ class _Runs:
     def _receiver(self, fault: str, address: Path, span: list[str]) -> list[str]:
         command = [str(self._programs["paged_flow"]), str(address)]
         command += [str(self._work / "pages"), str(FRAGMENTS), *span]
-        option = [] if fault == _LOCAL else [f"PF_NET_FAULT={fault}"]
+        option = [] if fault == _LOCAL else [f"LIBPF_NET_FAULT={fault}"]
         return self._made.inside("h1", [*_ENVIRONMENT, *option, *command])
 
 

@@ -138,7 +138,7 @@ pinning, and a backup ring takes what arrives for cold receive buffers.
 
 Key-value servers map a file each. A client of each gets records of 1 KiB with `pf_get`: 90 % of the
 lookups go to 20 % of the records, the others to all. All are in one memory cgroup. **pinned**
-locks the files (`PF_MODE=pin`). **paced** clients offer at most {LOADS["paced"]:,} lookups a second each: so the
+locks the files (mlock). **paced** clients offer at most {LOADS["paced"]:,} lookups a second each: so the
 limit is memory and not the processors, which the instances share; as the group holds half of the stores,
 the paced ratio can be 2 at most. **unpaced** clients offer as many as they can. To be met with each number
 of instances: at least {_AS_MANY} as many lookups as pinned."""

@@ -20,7 +20,7 @@ _KERNEL_FILES = (
     "/proc/sys/kernel/yama/ptrace_scope",
     "/proc/sys/kernel/numa_balancing",
 )
-_VARIABLES = ("OMPI_MCA_", "PF_", "UCX_")
+_VARIABLES = ("OMPI_MCA_", "LIBPF_", "UCX_")
 
 
 def describe(

@@ -57,18 +57,19 @@ LIMIT = Transport(
     tests={"latency": 256 * KIB, "bandwidth": sys.maxsize},
 )
 _FILE_TEST = "file-bandwidth"
-_MODES = {"prefault": 1, "pin": 2, "pin-cache": 3}
+_MODES = ("prefault", "pin", "pin-cache")
 _MODE_TESTS = dict.fromkeys(("cold-latency", "cold-bandwidth"), sys.maxsize)
 # The other modes, for buffers in memory only; and what the destination does with a block that waits for
 # a page: request it again (the default), or keep it, which only differs where a block has to wait.
 WAYS = (
     _SUBJECT,
     *(
-        replace(with_parameter(_SUBJECT, name, "mode", mode), tests=_MODE_TESTS)
-        for name, mode in _MODES.items()
+        replace(with_parameter(_SUBJECT, mode, "mode", mode), tests=_MODE_TESTS)
+        for mode in _MODES
     ),
     replace(
-        with_parameter(_SUBJECT, "backup", "net_fault", 1), tests={_FILE_TEST: sys.maxsize}
+        with_parameter(_SUBJECT, "backup", "net_fault", "backup"),
+        tests={_FILE_TEST: sys.maxsize},
     ),
     *TRANSPORTS[1:],
 )

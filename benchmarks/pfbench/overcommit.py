@@ -22,7 +22,7 @@ from .progress import Progress
 from .suite import KIB, MIB
 
 FILE = "overcommit.csv"
-# What PF_MODE does with the stores: nothing, or mlock.
+# What is done with the stores: mlock, or nothing.
 PINNED, FAULT = "pin", "fault"
 WAYS = (PINNED, FAULT)
 # By name: lookups a second that each client offers at most; 0: no limit.
@@ -118,14 +118,13 @@ def measure(setup: Setup, depth: Depth, folder: Path, timeout: Optional[float]) 
                 progress.begin(f"{instances} instances, {way}, {load}", repetition)
                 start = time.monotonic()
                 rest = [str(LOADS[load]), str(depth.warm_up), str(depth.seconds)]
+                rest += [PINNED] if way == PINNED else []
                 together = [
                     group.inside([str(program), "run", store, str(_SEED + index), *rest])
                     for index, store in enumerate(stores[:instances])
                 ]
-                commands.setdefault(("env", f"PF_MODE={way}", *together[0]))
-                ends = run_instances(
-                    together, {**setup.env, "PF_MODE": way}, timeout or _TIMEOUT
-                )
+                commands.setdefault(tuple(together[0]))
+                ends = run_instances(together, setup.env, timeout or _TIMEOUT)
                 group.await_empty()
                 store_kib = instances * depth.store_mib * KIB
                 points.append(

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import statistics
+import tempfile
 from dataclasses import dataclass, field, replace
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from . import hosts, launch, transports
+from . import hosts, launch, streams, transports
 from .comparison import Setup
 from .transports import SUBJECT, Transport
 
 # Of a run, s; as the tests, longer on a slow machine.
 _TIMEOUT = 60.0 * int(os.environ.get("EXANEST_TEST_PATIENCE", "1"))
+# Bytes of each operation of pf_perf.
+_PERF_BYTES = "8"
 # Of the hosts that the runs between hosts share.
 _HOSTS = 4
 # How long the firewall of the row firewall-silence remembers a flow without packets, s. Linux: 30.
@@ -26,7 +30,7 @@ class Run:
     """A program whose figures belong to rows. It runs with exanest and with its peer in turns."""
 
     name: str
-    # Program of benchmarks/mpi, and its arguments.
+    # Program of benchmarks/mpi or benchmarks/pf, and its arguments.
     program: tuple[str, ...]
     # Row of each figure that the program prints.
     rows: Mapping[str, str]
@@ -45,6 +49,8 @@ class Run:
     network: Mapping[str, str] = field(default_factory=dict)
     # A firewall on the last host, which receives, lets only answers in.
     firewall: bool = False
+    # The program is a test of pf_perf between two hosts, and peers is another one: both of libpf.
+    perf: bool = False
 
 
 def _parameter(name: str, value: str) -> tuple[str, ...]:
@@ -93,27 +99,27 @@ def _init(ranks: int, repetitions: int) -> Run:
 def _farm(ranks: int) -> Run:
     return Run(
         f"farm-{ranks}",
-        ("promise", "farm", "20000", "64"),
+        ("promise", "farm", "10000", "64"),
         {"task": f"farm-{ranks}"},
         ranks,
-        repetitions=3,
+        repetitions=7,
     )
 
 
 def _all_to_all(ranks: int) -> Run:
     return Run(
         f"all-to-all-{ranks}",
-        ("promise", "round", str(8000 // ranks), "64"),
+        ("promise", "round", str(4000 // ranks), "64"),
         {"mean": f"all-to-all-{ranks}"},
         ranks,
-        repetitions=3,
+        repetitions=7,
     )
 
 
 def _older_kernel(mappings: int) -> Run:
     return Run(
         f"older-kernel-{mappings}",
-        ("promise", "--older-kernel", "fresh", "100000", str(mappings), "60"),
+        ("promise", "--older-kernel", "fresh", "100000", str(mappings), "2000"),
         {"time": f"older-kernel-{mappings}"},
         repetitions=3,
     )
@@ -140,6 +146,13 @@ RUNS = (
         ranks=4,
     ),
     *map(_farm, (4, 8, 16)),
+    Run(
+        "updates",
+        ("promise", "updates", "100000"),
+        {"update": "updates-4"},
+        ranks=4,
+        repetitions=3,
+    ),
     *map(_all_to_all, (4, 8, 16)),
     _init(2, 5),
     _init(16, 3),
@@ -149,6 +162,13 @@ RUNS = (
         ("latency", "-m", "8:8", "--first"),
         {"8": "first-message"},
         repetitions=7,
+    ),
+    Run(
+        "latency",
+        ("latency", "-m", "4096:4096", "-i", "20000"),
+        {"4096": "latency-4K"},
+        repetitions=7,
+        peers=("ucx",),
     ),
     Run(
         "peer",
@@ -168,7 +188,7 @@ RUNS = (
         peers=("tcp",),
         ours=_parameter("network", "always"),
     ),
-    Run("rings", ("promise", "rings", "16", "4096"), {"memory": "rings-memory-64"}, ranks=64),
+    Run("rings", ("promise", "rings", "32", "4096"), {"memory": "rings-memory-64"}, ranks=64),
     Run(
         "receives",
         ("promise", "receives", "100"),
@@ -184,6 +204,18 @@ RUNS = (
         {"short": "short-beside-long"},
         ranks=3,
     ),
+    Run(
+        "exchange",
+        ("promise", "exchange", "64", "1048576", "300"),
+        {"first": "exchange-1M", "later": "exchange-1M-later"},
+        repetitions=3,
+    ),
+    Run(
+        "windows",
+        ("bibw", "-m", "16384:65536", "-i", "50", "-x", "2"),
+        {"16384": "windows-16K", "65536": "windows-64K"},
+        repetitions=3,
+    ),
     *_ways(_strided),
     *_ways(_puts),
     Run(
@@ -191,9 +223,10 @@ RUNS = (
         ("promise", "unexpected", "2000", "60000"),
         {"memory": "unexpected-memory"},
     ),
+    Run("waiting", ("promise", "waiting", "200", "60000"), {"memory": "waiting-memory"}),
     Run(
         "no-single-copy",
-        ("bw", "-m", "65536:1048576", "-i", "10", "-x", "2"),
+        ("bw", "-m", "65536:1048576", "-i", "50", "-x", "2"),
         {"65536": "no-single-copy-64K", "1048576": "no-single-copy-1M"},
         repetitions=3,
         ours=_parameter("single_copy", "0"),
@@ -256,6 +289,34 @@ RUNS = (
         hosts=2,
         firewall=True,
     ),
+    Run(
+        "signal",
+        ("signal-latency",),
+        {"signal-latency": "signal"},
+        repetitions=5,
+        peers=("put-send-latency",),
+        hosts=2,
+        perf=True,
+    ),
+    # They compare by themselves, and start the processes that they need.
+    Run("vectors", ("vectors",), {"put": "vectors"}, ranks=1, repetitions=3, peers=()),
+    # The owner of the pages polls on a processor of its own.
+    Run(
+        "cached",
+        ("cached",),
+        {"latency": "cached-fault"},
+        ranks=1,
+        repetitions=3,
+        peers=(),
+        ours=("--bind-to", "none"),
+    ),
+    Run(
+        "clients",
+        ("clients",),
+        {"time": "clients-time", "memory": "clients-memory"},
+        ranks=1,
+        peers=(),
+    ),
 )
 
 _CLEAN = {"loss": "0", "wire": "off"}
@@ -285,11 +346,16 @@ class Runner:
         self._stack.close()
 
     def peer(self, run: Run) -> Optional[Transport]:
+        if run.perf:
+            return Transport(run.peers[0], (), ("", ""))
         known = self._setup.default(hosts.TRANSPORTS if run.hosts else transports.KNOWN)
         return next((one for name in run.peers for one in known if one.name == name), None)
 
     def figures(self, run: Run, transport: Transport) -> dict[str, float]:
         """The figure of each row. Raises ValueError if the run fails."""
+        if run.perf:
+            test = run.program[0] if transport.name == SUBJECT else transport.name
+            return {row: self._perf(test) for row in run.rows.values()}
         command = self._command(run, transport)
         self._note(command)
         with self._firewall(run):
@@ -298,6 +364,26 @@ class Runner:
         if not set(run.rows) <= set(printed):
             raise ValueError(f"{run.program[0]} did not print {', '.join(run.rows)}")
         return {row: printed[name] for name, row in run.rows.items()}
+
+    def _perf(self, test: str) -> float:
+        program = str(self._setup.find("libpf/tools/pf_perf")["pf_perf"])
+        made = self._hosts()
+        made.prepare(_CLEAN)
+        with tempfile.TemporaryDirectory() as folder:
+            address = os.path.join(folder, "address")
+            listen = [program, "--cores", "none", "--listen", address]
+            connect = [program, "--cores", "none", "--connect", address, "--csv"]
+            connect += ["--test", test, "--sizes", f"{_PERF_BYTES}:{_PERF_BYTES}"]
+            # Inside the hosts: what ends the command that enters one does not reach its processes.
+            limit = ["timeout", "--kill-after=5", str(_TIMEOUT)]
+            together = [
+                made.inside("h1", [*limit, *connect]),
+                made.inside("h0", [*limit, *listen]),
+            ]
+            for each in together:
+                self._note(each)
+            output = streams.run_together(together, self._setup.env, _TIMEOUT)[0]
+        return parse_perf(output, test)
 
     def _command(self, run: Run, transport: Transport) -> list[str]:
         program, *arguments = run.program
@@ -341,6 +427,14 @@ class Runner:
             made.execute(host, "nft", "delete", "table", "inet", "promises")
 
 
+def parse_perf(output: str, test: str) -> float:
+    """The median that pf_perf --csv printed, us."""
+    for fields in csv.reader(output.splitlines()):
+        if fields[:3] == [test, _PERF_BYTES, "us"]:
+            return float(fields[3])
+    raise ValueError(f"pf_perf did not print {test}")
+
+
 def parse(output: str, program: str) -> dict[str, float]:
     """
     What a program printed: a value for each name, or for each size. Less is better: a bandwidth
@@ -355,7 +449,7 @@ def parse(output: str, program: str) -> dict[str, float]:
             value = float(fields[1])
         except ValueError:
             continue
-        if program == "bw":
+        if program in ("bw", "bibw"):
             value = int(fields[0]) / value
         found.setdefault(fields[0], value)
     return found

@@ -61,22 +61,22 @@ KNOWN = (
 
 
 def with_parameter(
-    subject: Transport, name: str, parameter: str, value: int
+    subject: Transport, name: str, parameter: str, value: str
 ) -> Transport:
     """The subject with a value for one of its parameters, under another name."""
-    arguments = ("--mca", f"btl_{SUBJECT}_{parameter}", str(value))
+    arguments = ("--mca", f"btl_{SUBJECT}_{parameter}", value)
     return replace(subject, name=name, arguments=(*subject.arguments, *arguments))
 
 
 # Ways to handle page faults: the default, the other policies, the other modes, peers.
 WAYS = (
     KNOWN[0],
-    with_parameter(KNOWN[0], "touch", "policy", 0),
-    with_parameter(KNOWN[0], "ahead", "policy", 1),
-    with_parameter(KNOWN[0], "huge", "policy", 2),
-    with_parameter(KNOWN[0], "prefault", "mode", 1),
-    with_parameter(KNOWN[0], "pin", "mode", 2),
-    with_parameter(KNOWN[0], "pin-cache", "mode", 3),
+    with_parameter(KNOWN[0], "touch", "policy", "touch"),
+    with_parameter(KNOWN[0], "ahead", "policy", "ahead"),
+    with_parameter(KNOWN[0], "huge", "policy", "huge"),
+    with_parameter(KNOWN[0], "prefault", "mode", "prefault"),
+    with_parameter(KNOWN[0], "pin", "mode", "pin"),
+    with_parameter(KNOWN[0], "pin-cache", "mode", "pin-cache"),
     *(transport for transport in KNOWN if transport.name in ("vader", "sm", "ucx")),
 )
 

@@ -39,8 +39,9 @@ def test_every_way_has_its_parameters(made_up):
     assert ways == [*own, "vader", "ucx"]
     runs = re.findall("^  mpirun .*/latency.*$", made_up.environment_text(), re.M)
     assert len(runs) == 9
-    assert re.findall(r"--mca btl_exanest_(\w+ \d)", "\n".join(runs)) == [
-        *("policy 0", "policy 1", "policy 2", "mode 1", "mode 2", "mode 3")
+    assert re.findall(r"--mca btl_exanest_((?:policy|mode) [\w-]+)", "\n".join(runs)) == [
+        *("policy touch", "policy ahead", "policy huge"),
+        *("mode prefault", "mode pin", "mode pin-cache"),
     ]
 
 
@@ -73,7 +74,7 @@ def test_between_hosts(made_up, monkeypatch):
     # exanest in four modes, and two peers.
     assert len(runs) == 6
     # To keep blocks differs only where blocks have to wait.
-    kept = [call for call in made_up.hosts_calls() if "btl_exanest_net_fault 1" in call]
+    kept = [call for call in made_up.hosts_calls() if "btl_exanest_net_fault backup" in call]
     assert kept and all("--cold file --waits" in call for call in kept)
 
 

@@ -381,7 +381,7 @@ def test_output_of_fault_cost(cost, test):
     assert sorted(rows) == ([4096, 8192, 16384] if test.sized else [0])
 
 
-@pytest.mark.parametrize("options", [{"PF_NETWORK": "always"}, {"PF_SINGLE_COPY": "0"}], ids=str)
+@pytest.mark.parametrize("options", [{"LIBPF_NETWORK": "always"}, {"LIBPF_SINGLE_COPY": "0"}], ids=str)
 @pytest.mark.parametrize("test", ["minor", "warm", "pager"])
 def test_fault_cost_where_the_partner_moves_the_bytes(cost, test, options):
     outcome = cost(test, "-i", "20", "-x", "1", **options)

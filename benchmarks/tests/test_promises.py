@@ -5,8 +5,8 @@ import csv
 
 import pytest
 
-from pfbench import hosts, launch, promises, transports
-from pfbench.promise_runs import RUNS, Run, Runner, parse
+from pfbench import hosts, launch, promise_runs, promises, transports
+from pfbench.promise_runs import RUNS, Run, Runner, parse, parse_perf
 from pfbench.promises import COUNT, TIME, Row, Verdict
 
 RUN = Run("made-up", ("promise", "shape", "3"), {"memory": "row-memory", "time": "row-time"})
@@ -190,7 +190,10 @@ def test_tap(one_row, made_up, capsys):
     assert capsys.readouterr().out == "1..1\nok 1 - idle-ranks: 7 %, at most 8\n"
 
 
-@pytest.mark.parametrize("figures, runs", [([7.0, 9.0, 9.0], 1), ([9.0, 7.0, 7.0, 9.0], 4)])
+@pytest.mark.parametrize(
+    "figures, runs",
+    [([7.0, 9.0, 9.0], 1), ([9.0, 7.0, 7.0, 9.0], 4), ([9.0, 9.0, 9.0, 9.0, 7.0, 9.0], 5)],
+)
 def test_tap_repeats_only_what_is_not_kept(one_row, monkeypatch, capsys, made_up, figures, runs):
     left = list(figures)
     run = Run("idle", ("promise",), {"idle": "idle-ranks"}, repetitions=3)
@@ -221,3 +224,26 @@ def test_command_between_hosts(made_up, monkeypatch):
     (command,) = commands
     assert command[-3:] == ["round", "30", "100000"]
     assert "h0,h1,h2,h3" in command
+
+
+def test_a_test_of_pf_perf(made_up, monkeypatch):
+    """Its peer is another test, and both are of libpf."""
+    made_up.hosts(monkeypatch)
+    commands = []
+
+    def together(both, env, seconds):
+        commands.append(both[0])
+        test = both[0][both[0].index("--test") + 1]
+        value = 11 if test == "signal-latency" else 27
+        return [f"test,bytes,unit,median\n{test},8,us,{value},10,12", ""]
+
+    monkeypatch.setattr(promise_runs.streams, "run_together", together)
+    (run,) = [run for run in RUNS if run.name == "signal"]
+    with Runner(promises.Setup(made_up.folder), lambda command: None) as runner:
+        peer = runner.peer(run)
+        assert peer.name == "put-send-latency"
+        assert runner.figures(run, transports.KNOWN[0]) == {"signal": 11.0}
+        assert runner.figures(run, peer) == {"signal": 27.0}
+    assert all("h1" in command and "--connect" in command for command in commands)
+    with pytest.raises(ValueError, match="did not print get-latency"):
+        parse_perf("get-latency,64,us,1", "get-latency")

@@ -16,6 +16,8 @@
 
 #define WAIT_SECONDS 60
 #define SKIPPED 77
+/* Tests that take this long are in the list of the longest of tests/run. */
+#define LONG_NS 1000000000ull
 
 _Noreturn void check_failed(const char *file, int line, const char *what)
 {
@@ -53,6 +55,7 @@ static bool wanted(const char *name, int argc, char **argv)
 int tests_run(const char *program, const struct test *tests, int argc, char **argv)
 {
 	int number = 0, failed = 0, status;
+	uint64_t begun, took;
 	pid_t pid;
 
 	if (argc == 3 && !strcmp(argv[1], "--partners"))
@@ -62,6 +65,7 @@ int tests_run(const char *program, const struct test *tests, int argc, char **ar
 		if (!wanted(tests->name, argc, argv))
 			continue;
 		fflush(stdout);
+		begun = clock_ns(CLOCK_MONOTONIC);
 		pid = fork();
 		if (pid == 0) {
 			tests->run();
@@ -70,6 +74,9 @@ int tests_run(const char *program, const struct test *tests, int argc, char **ar
 		}
 		if (pid < 0 || waitpid(pid, &status, 0) != pid)
 			status = -1;
+		took = clock_ns(CLOCK_MONOTONIC) - begun;
+		if (took >= LONG_NS)
+			printf("# %s: %s: %.1f s\n", program, tests->name, took / 1e9);
 		number++;
 		if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
 			printf("ok %d - %s: %s # SKIP\n", number, program, tests->name);
@@ -157,6 +164,11 @@ size_t pattern_differs(const void *memory, size_t length, uint64_t what)
 	for (; i < length && bytes[i] == ((unsigned char *)&word)[i % sizeof(word)]; i++)
 		;
 	return i;
+}
+
+unsigned int quick_or(unsigned int quick, unsigned int full)
+{
+	return getenv("EXANEST_TEST_QUICK") ? quick : full;
 }
 
 uint64_t clock_ns(clockid_t clock)

@@ -53,6 +53,9 @@ size_t pattern_differs(const void *memory, size_t length, uint64_t what);
 
 uint64_t clock_ns(clockid_t clock);
 
+/* Repetitions: fewer with EXANEST_TEST_QUICK in the environment. */
+unsigned int quick_or(unsigned int quick, unsigned int full);
+
 /* VmLck and VmPin of this process, KiB. */
 unsigned long pinned_kib(void);
 

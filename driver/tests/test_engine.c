@@ -502,13 +502,13 @@ static void *take_away(void *argument)
 /* Pages are taken away between the engine's look at its table and the access. */
 static void invalidated(void)
 {
+	int round, rounds = quick_or(5, 20);
 	pthread_t thread;
-	int round;
 
 	random_seed();
 	start("page_us=100");
 	CHECK(pthread_create(&thread, NULL, take_away, NULL) == 0);
-	for (round = 0; round < 20; round++)
+	for (round = 0; round < rounds; round++)
 		put_verified(round);
 	done = true;
 	pthread_join(thread, NULL);
@@ -601,7 +601,8 @@ static void come_and_go(const volatile bool *ends)
 /* Nobody who opens sees that an engine is being registered or unregistered. */
 static void opened_meanwhile(void)
 {
-	enum { PROCESSES = 3, ROUNDS = 20 };
+	enum { PROCESSES = 3 };
+	const int rounds = quick_or(6, 20);
 	volatile bool *ends = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 				   -1, 0);
 	pid_t pids[PROCESSES];
@@ -617,7 +618,7 @@ static void opened_meanwhile(void)
 			_exit(0);
 		}
 	}
-	for (i = 0; i < ROUNDS; i++) {
+	for (i = 0; i < rounds; i++) {
 		load("");
 		usleep(random_below(30000));
 		unload();

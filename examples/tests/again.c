@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* To be preloaded: a pf_send that has room at every third call only. */
 #include <dlfcn.h>
-#include <pf.h>
+#include <libpf/pf.h>
 
-typedef int (*send_fn)(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+typedef int (*send_fn)(pf_peer *peer, uint32_t tag, const void *header, size_t header_length,
 		       const void *payload, size_t payload_length);
 
-int pf_send(pf_peer *peer, uint8_t tag, const void *header, size_t header_length,
+int pf_send(pf_peer *peer, uint32_t tag, const void *header, size_t header_length,
 	    const void *payload, size_t payload_length)
 {
 	static unsigned calls;

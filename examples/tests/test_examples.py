@@ -29,8 +29,8 @@ GETS = 5000
 # The ways of the bytes, by the environment.
 WAYS = {
     "host": {},
-    "ring": {"PF_SINGLE_COPY": "0"},
-    "network": {"PF_NETWORK": "always"},
+    "ring": {"LIBPF_SINGLE_COPY": "0"},
+    "network": {"LIBPF_NETWORK": "always"},
 }
 ways = pytest.mark.parametrize("way", WAYS)
 
@@ -42,7 +42,7 @@ class Programs:
 
     @staticmethod
     def environment(variables):
-        mine = {k: v for k, v in os.environ.items() if not k.startswith("PF_")}
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("LIBPF_")}
         return {**mine, "XDG_CACHE_HOME": "/nonexistent", **variables}
 
     def start(self, *command, group=None, **variables):
@@ -176,12 +176,34 @@ def test_values_come_from_absent_pages_and_a_killed_client_disturbs_nobody(progr
     assert server.poll() is None
     faults = major_faults(server) - before
     print(f"{faults} major faults of the server, group: {bool(group)}")
-    # More than fit into its memory, or, where that is not bounded, those of the first client.
-    assert faults > (MEMORY // os.sysconf("SC_PAGESIZE") if group else GETS // 10)
+    # The kernel reads several pages for a fault: fewer faults than pages that do not fit.
+    assert faults > GETS // 10
     if way == "network":  # where the owner of the memory counts
         assert job_counter(server.pid, "local_faults") > GETS // 10
     else:
         assert sum(waited(output) for _, output in outputs) > GETS // 10
+
+
+@ways
+def test_a_file_streams_through_slots(programs, way):
+    # Longer than the slots, and no whole number of pieces.
+    file = programs.folder / "file"
+    file.write_bytes(os.urandom(5_000_001))
+    for _ in range(4):
+        done = subprocess.run([EXAMPLES / "stream", file], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, timeout=LIMIT,
+                              env=programs.environment(WAYS[way]))
+        assert done.returncode == 0 and done.stdout == file.read_bytes()
+
+
+def test_a_consumer_says_that_the_producer_died(programs):
+    consumer = programs.start("stream", "/dev/zero")
+    producer = wait_until(lambda: children(consumer))[0]
+    assert wait_until(lambda: job_counter(producer, "puts"))
+    os.kill(producer, signal.SIGKILL)
+    # Standard output is not read before: the pipe is full, and the consumer waits.
+    status, output = programs.end(consumer)
+    assert status == 1 and "the peer's process is gone" in output
 
 
 def test_a_client_says_that_the_server_died(programs):
@@ -204,6 +226,7 @@ def test_mistakes_have_clear_errors(programs):
             (("keyvalue", "--make", missing, "no"), "^Usage: keyvalue"),
             (("keyvalue",), "^Usage: keyvalue"),
             (("first", missing), "Usage: first FILE: No such file"),
+            (("stream", missing), "Usage: stream FILE: No such file"),
             (("workqueue", "2"), "^Usage: workqueue")):
         status, output = programs.run(*command)
         assert status == 1 and re.search(error, output)
@@ -216,10 +239,12 @@ def test_help(programs, name):
 
 
 def children(process):
+    """Processes of the program: the script by which libtool runs it has children of its own before."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == process.pid:
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == process.pid and (
+                    EXAMPLES.resolve() in (stat.parent / "exe").resolve().parents):
                 found.append(int(stat.parent.name))
         except OSError:  # it has ended
             pass
@@ -259,7 +284,7 @@ def test_workers_end_with_the_first_process(programs):
 
 def test_workers_wait_for_room(programs):
     library = programs.folder / "again.so"
-    command = [*shlex.split(CC), "-D_GNU_SOURCE", f"-I{TOP}/libpf", "-shared", "-fPIC",
+    command = [*shlex.split(CC), "-D_GNU_SOURCE", f"-I{TOP}/libpf/include", "-shared", "-fPIC",
                "-o", library, TOP / "examples/tests/again.c"]
     if subprocess.run(command).returncode:
         pytest.skip("cannot compile a library to preload")

@@ -1,22 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registrations and pagers: pf.h documents every function here. */
+/* Pagers and exposed ranges: pf.h documents every function here. */
 #include "memory/memory.h"
 
 #include "base/tag.h"
 #include "common/context.h"
-
-int pf_register(pf_context *context, void *address, size_t length, int write,
-		pf_registration **registration)
-{
-	return registration_add(&context->memory.registrations, tag_remove_pointer(address), length,
-				write, registration);
-}
-
-void pf_deregister(pf_context *context, pf_registration *registration)
-{
-	if (registration)
-		registration_remove(&context->memory.registrations, registration);
-}
 
 int pf_pager_register(pf_context *context, void *address, size_t length, pf_supply_fn supply,
 		      void *arg, pf_pager **pager)
@@ -43,4 +30,16 @@ int pf_pager_evict(pf_pager *pager, void *address, size_t length)
 void pf_pager_unregister(pf_pager *pager)
 {
 	pager_unregister(pager);
+}
+
+int pf_expose(pf_context *context, const void *base, size_t length, unsigned rights)
+{
+	if (!rights || rights & ~(PF_EXPOSE_READ | PF_EXPOSE_WRITE))
+		return PF_ERR_ARGUMENT;
+	return exposure_set(&context->memory.exposure, tag_remove((uintptr_t)base), length, rights);
+}
+
+int pf_unexpose(pf_context *context, const void *base, size_t length)
+{
+	return exposure_set(&context->memory.exposure, tag_remove((uintptr_t)base), length, 0);
 }

@@ -32,6 +32,6 @@ int pf_options_error(const pf_options *options, char *buffer, size_t size)
 		return 0;
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)values.port_min);
 	snprintf(allowed, sizeof(allowed), "at most %s (%llu)",
-		 options ? "port_max" : "PF_PORT_MAX", (unsigned long long)values.port_max);
-	return option_error(options ? "port_min" : "PF_PORT_MIN", number, allowed, buffer, size);
+		 options ? "port_max" : "LIBPF_PORT_MAX", (unsigned long long)values.port_max);
+	return option_error(options ? "port_min" : "LIBPF_PORT_MIN", number, allowed, buffer, size);
 }

@@ -6,23 +6,16 @@
 
 int pf_peer_open(pf_context *context, const void *bytes, size_t length, void *user, pf_peer **peer)
 {
+	uint8_t data[PF_DATA_MOST];
 	struct address address;
-	int status = address_parse(&address, bytes, length);
+	int status = address_parse(&address, data, bytes, length);
 
-	return status == PF_OK ? context_peer_open(context, &address, user, peer) : status;
+	return status == PF_OK ? context_peer_open(context, &address, data, user, peer) : status;
 }
 
 void pf_peer_close(pf_peer *peer)
 {
-	struct peers *peers = &peer->context->peers;
-
-	/*
-	 * The record stays until pf_close: the peer's process may still write to the own process.
-	 */
-	peers_lock(peers);
-	if (peer->count && !--peer->count)
-		peer->user = NULL;
-	peers_unlock(peers);
+	peers_close(&peer->context->peers, peer);
 }
 
 int pf_peer_contact(pf_peer *peer, int wait, const char **why)
@@ -33,6 +26,17 @@ int pf_peer_contact(pf_peer *peer, int wait, const char **why)
 void *pf_peer_user(const pf_peer *peer)
 {
 	return atomic_load_explicit(&((pf_peer *)peer)->user, memory_order_relaxed);
+}
+
+const void *pf_peer_data(const pf_peer *peer, size_t *length)
+{
+	*length = peer->data_length;
+	return *length ? (const uint8_t *)peer + peer->transport->peer_size : NULL;
+}
+
+enum pf_peer_state pf_peer_state(const pf_peer *peer)
+{
+	return (enum pf_peer_state)peer_state(peer);
 }
 
 const char *pf_peer_path(const pf_peer *peer)

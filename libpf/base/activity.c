@@ -17,6 +17,9 @@ enum activity_state activity_observe(const struct activity *activity,
 
 	observer->polls = polls;
 	observer->moved_at = moved_at;
+	if (atomic_load_explicit(&((struct activity *)(uintptr_t)activity)->sleeps,
+				 memory_order_relaxed))
+		return ACTIVITY_WAITING;
 	/* Signed: progress may have polled, and moved, between the two loads. */
 	if (polled && (int64_t)(polls - moved_at) >= ACTIVITY_WAITING_POLLS)
 		return ACTIVITY_WAITING;

@@ -30,6 +30,7 @@ struct activity {
 	_Atomic uint64_t polls;    /* calls of progress */
 	_Atomic uint64_t moved_at; /* the value of polls when something new moved last */
 	_Atomic bool moved;        /* something new moved since the last poll ended; any thread */
+	_Atomic bool sleeps;       /* progress sleeps in place of polls */
 	/* Progress's own: */
 	uint64_t busy_at; /* the value of polls from which empty polls are counted */
 };
@@ -63,6 +64,12 @@ static inline void activity_polled(struct activity *activity, bool busy)
 static inline uint64_t activity_empty(const struct activity *activity)
 {
 	return activity_read(&activity->polls) - activity->busy_at;
+}
+
+/* Progress begins to sleep until something happens, or the sleep is over. */
+static inline void activity_sleep(struct activity *activity, bool sleeps)
+{
+	atomic_store_explicit(&activity->sleeps, sleeps, memory_order_relaxed);
 }
 
 /* State at the last look of an observer on another thread. Zeroed at first. */

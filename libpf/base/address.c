@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x61646670 /* "pfda" */
-#define ADDRESS_VERSION 4
+#define ADDRESS_VERSION 5
+/* To be raised with CONNECTION_MAGIC, CHANNEL_MAGIC or a new kind of message (host/). */
+#define HOST_VERSION 2
 
 /* Identity of the host and of the network namespace: the kernel tells both nowhere else. */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
@@ -46,6 +48,7 @@ int address_create(struct address *address)
 	address->magic = ADDRESS_MAGIC;
 	address->version = ADDRESS_VERSION;
 	address->length = sizeof(*address);
+	address->host_version = HOST_VERSION;
 	if (!read_boot_id(address->host) || stat(NETWORK_NAMESPACE, &namespace) < 0)
 		return PF_ERR_SYSTEM;
 	address->network_namespace = namespace.st_ino;
@@ -55,14 +58,36 @@ int address_create(struct address *address)
 	return PF_OK;
 }
 
-int address_parse(struct address *address, const void *bytes, size_t length)
+int address_set_data(struct address *address, const void *data, uint64_t length)
 {
-	if (!bytes || length != sizeof(*address))
+	if (length > PF_DATA_MOST || (length && !data))
 		return PF_ERR_ARGUMENT;
-	memcpy(address, bytes, sizeof(*address));
-	if (address->magic != ADDRESS_MAGIC || address->version != ADDRESS_VERSION ||
+	address->data_length = (uint8_t)length;
+	address->length = (uint16_t)address_length(address);
+	return PF_OK;
+}
+
+size_t address_write(void *bytes, const struct address *address, const uint8_t *data)
+{
+	memcpy(bytes, address, sizeof(*address));
+	memcpy((uint8_t *)bytes + sizeof(*address), data, address->data_length);
+	return address_length(address);
+}
+
+int address_parse(struct address *address, uint8_t data[PF_DATA_MOST], const void *bytes,
+		  size_t length)
+{
+	if (!bytes || length < sizeof(*address))
+		return PF_ERR_ARGUMENT;
+	memmove(address, bytes, sizeof(*address));
+	if (address->magic != ADDRESS_MAGIC || address->version < ADDRESS_VERSION ||
+	    address->data_length > PF_DATA_MOST || length < address_length(address) ||
+	    (address->version == ADDRESS_VERSION && length != address_length(address)) ||
 	    address->length != length || address->endpoints_count > ADDRESS_ENDPOINTS_MAX)
 		return PF_ERR_ARGUMENT;
+	memmove(data, (const uint8_t *)bytes + sizeof(*address), address->data_length);
+	address->version = ADDRESS_VERSION;
+	address->length = (uint16_t)address_length(address);
 	return PF_OK;
 }
 

@@ -124,15 +124,27 @@ static int open_either(char path[PATH_LONGEST], FILE **result)
 	return PF_OK;
 }
 
-int pf_calibration_path(char *buffer, size_t size)
+int calibration_find(char *buffer, size_t size, int *length)
 {
 	char path[PATH_LONGEST];
 	FILE *file;
+	int status = open_either(path, &file);
 
-	if (open_either(path, &file) != PF_OK)
-		return calibration_user_path(buffer, size);
+	if (status != PF_OK) {
+		*length = calibration_user_path(buffer, size);
+		return status;
+	}
 	fclose(file);
-	return snprintf(buffer, size, "%s", path);
+	*length = snprintf(buffer, size, "%s", path);
+	return PF_OK;
+}
+
+int pf_calibration_path(char *buffer, size_t size)
+{
+	int length;
+
+	(void)calibration_find(buffer, size, &length);
+	return length;
 }
 
 int calibration_open(FILE **result)

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define CALIBRATION_TITLE "# libpf calibration 2"
 
@@ -32,5 +32,10 @@ void calibration_processor(FILE *cpuinfo, char *buffer, size_t size);
  * kept), PF_ERR_ARGUMENT (no heading) or PF_ERR_REFUSED (made on another machine).
  */
 int calibration_open(FILE **file);
+/*
+ * Store the path, and the length in *length, as pf_calibration_path does. Returns as
+ * calibration_open does.
+ */
+int calibration_find(char *buffer, size_t size, int *length);
 
 #endif

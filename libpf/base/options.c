@@ -11,8 +11,8 @@
 
 #include "calibration.h"
 #include "limits.h"
-#include "number.h"
 #include "processor.h"
+#include "structure.h"
 #include "trace.h"
 
 #define OPTION(field, low, high, lvl, text)                                                        \
@@ -28,7 +28,6 @@
 		.names = choices                                                                   \
 	}
 
-static const char *const modes[] = { "fault", "prefault", "pin", "pin-cache", NULL };
 static const char *const transports[] = { "auto", "host", "device", NULL };
 static const char *const policies[] = { "touch", "ahead", "huge", "adaptive", NULL };
 
@@ -43,8 +42,8 @@ static const pf_option_info table[] = {
 	       "most, a power of two; the ring starts with 8 KiB and grows with traffic"),
 	OPTION(ring_memory, 0, 1ull << 40, 9,
 	       "Bytes by which all rings of a process together may grow beyond 8 KiB, or twice the longest "
-	       "message, of each; a ring that grows takes at most a fourth of what is left; with n > 16 "
-	       "rings, 16/n of the bytes; idle rings give back what others need"),
+	       "message, of each; a ring that grows takes at most a fourth of what is left; with n > 32 "
+	       "rings, 32/n of the bytes; idle rings give back what others need"),
 	OPTION(eager_limit, 64, 1 << 24, 4,
 	       "Bytes of the longest message that programs send with pf_send, which copies it through "
 	       "the ring; they let the receiver get longer ones; pf_query reports it"),
@@ -58,6 +57,10 @@ static const pf_option_info table[] = {
 	OPTION(operations_max, 0, UINT64_MAX, 6,
 	       "Number of puts, gets and atomics that may be unfinished at the same time; more are "
 	       "refused until some have ended, which bounds their memory; 0: no limit"),
+	OPTION(expose, 0, 1, 5,
+	       "1: peers reach only the ranges that the program names with pf_expose, and move "
+	       "nothing to or from this process by single copy or /dev/exanest; 0: peers reach "
+	       "all memory"),
 	OPTION(single_copy, 0, 1, 3,
 	       "1: move transfers with process_vm_readv and process_vm_writev where the kernel "
 	       "permits it; 0: always move them through the ring"),
@@ -70,10 +73,6 @@ static const pf_option_info table[] = {
 	       "How transfers between processes of one host are moved: auto (by /dev/exanest where "
 	       "it reaches the peer, otherwise as host), host (by process_vm_readv and "
 	       "process_vm_writev, or through the ring), device (by /dev/exanest only)"),
-	CHOICE(mode, modes, 9,
-	       "What is done to a buffer before a transfer, for comparison with other networks: "
-	       "fault (nothing), prefault (touch its pages), pin (lock it in memory for the "
-	       "transfer), pin-cache (lock it and keep it locked)"),
 	CHOICE(policy, policies, 9,
 	       "How page faults are resolved: touch (the pages of the block), ahead (also pages "
 	       "behind it, more each time), huge (huge pages where a transfer covers them), "
@@ -88,13 +87,13 @@ static const pf_option_info table[] = {
 	       "Percentage of a processor that resolving page faults may take from a process that "
 	       "is moving other blocks; a process without other work gives all of it"),
 	OPTION(collapse, 0, UINT64_MAX, 9,
-	       "Bytes moved within a 2 MiB range of a buffer before the range is made a huge page, "
-	       "in the background and without additional memory; 0: never"),
-	OPTION(idle_polls, 0, UINT64_MAX, 5,
-	       "Number of calls of the progress function in a row that find nothing to do, without "
-	       "computation between them, before it sleeps until a message arrives; 0: never, but "
-	       "for up to 50 microseconds while a peer is being connected"),
-	OPTION(idle_sleep, 1, 10000000, 6, "Microseconds that one such sleep lasts, at most"),
+	       "Bytes that this process copies from or to a 2 MiB range of a peer's buffer before "
+	       "asking the peer to make the range a huge page, in the background and without "
+	       "additional memory; 0: never, also for peers that ask"),
+	OPTION(wake, 0, 1, 5,
+	       "1: processes of this host wake pf_wait and pf_flush at once, for programs that wait "
+	       "and for processes that share processors; 0: messages are a little faster, pf_wait "
+	       "looks for them each millisecond, and pf_flush does not sleep"),
 	OPTION(threads, 0, 1, 9, "1: several threads may use the context at the same time"),
 	OPTION(calibrate, 0, 1, 6,
 	       "1: options that are not set otherwise take their values from the calibration file "
@@ -167,14 +166,12 @@ static const pf_options defaults = {
 	.single_copy = 1,
 	.ptracer = PF_PTRACER_LAUNCHER,
 	.transport = PF_TRANSPORT_AUTO,
-	.mode = PF_MODE_FAULT,
 	.policy = PF_POLICY_ADAPTIVE,
 	.residency = 10000,
 	.fault_retries = 64,
 	.resolve_share = 1,
 	.collapse = 32 << 20,
-	.idle_polls = 0,
-	.idle_sleep = 100000,
+	.wake = 0,
 	.threads = 0,
 	.calibrate = 1,
 	.network = PF_NETWORK_REMOTE,
@@ -308,11 +305,13 @@ const char **option_text(pf_options *options, const pf_text_info *info)
 	return (const char **)((char *)options + info->offset);
 }
 
+#define VARIABLE_PREFIX "LIBPF_"
+
 void option_variable(const char *option, char *buffer, size_t size)
 {
 	size_t i;
 
-	snprintf(buffer, size, "PF_%s", option);
+	snprintf(buffer, size, VARIABLE_PREFIX "%s", option);
 	for (i = 0; buffer[i]; i++)
 		buffer[i] = (char)toupper((unsigned char)buffer[i]);
 }
@@ -389,11 +388,11 @@ int options_read_calibration(pf_options *options, enum option_origin *origins)
 	return PF_OK;
 }
 
-static const pf_option_info *share_min_info(void)
+static const pf_option_info *option_at(size_t offset)
 {
 	const pf_option_info *info = table;
 
-	while (info->offset != offsetof(pf_options, share_min))
+	while (info->offset != offset)
 		info++;
 	return info;
 }
@@ -418,13 +417,28 @@ void options_read_share_min(const pf_options *options, uint64_t share_min[DISTAN
 			continue;
 		distance = distance_parse(name);
 		if (distance)
-			option_parse(share_min_info(), text, &values[distance]);
+			option_parse(option_at(offsetof(pf_options, share_min)), text,
+				     &values[distance]);
 	}
 	fclose(file);
 	if (all.share_min != options->share_min)
 		return;
 	for (i = 0; i < DISTANCES; i++)
 		share_min[i] = values[i] ? values[i] : share_min[i];
+}
+
+/* False: the variable is invalid, and the option is unchanged. */
+static bool option_read_environment(pf_options *options, enum option_origin *origins,
+				    const pf_option_info *info)
+{
+	const char *text = option_environment(info->name);
+
+	if (!text)
+		return true;
+	if (!option_parse(info, text, option_field(options, info)))
+		return false;
+	option_note_origin(origins, info, OPTION_ENVIRONMENT);
+	return true;
 }
 
 int options_read_environment(pf_options *options, enum option_origin *origins,
@@ -437,14 +451,8 @@ int options_read_environment(pf_options *options, enum option_origin *origins,
 	for (text_info = text_table; text_info->name; text_info++)
 		*option_text(options, text_info) = option_environment(text_info->name);
 	for (info = table; info->name; info++) {
-		const char *text = option_environment(info->name);
-
-		if (!text)
+		if (option_read_environment(options, origins, info))
 			continue;
-		if (option_parse(info, text, option_field(options, info))) {
-			option_note_origin(origins, info, OPTION_ENVIRONMENT);
-			continue;
-		}
 		if (culprit && status == PF_OK)
 			*culprit = info;
 		status = PF_ERR_ARGUMENT;
@@ -452,19 +460,31 @@ int options_read_environment(pf_options *options, enum option_origin *origins,
 	return status;
 }
 
+/* pf_options_default, with the origin of each option. */
+static void options_load_default(pf_options *options, enum option_origin *origins)
+{
+	options_read_defaults(options, origins);
+	(void)option_read_environment(options, origins, option_at(offsetof(pf_options, calibrate)));
+	if (options->calibrate)
+		options_read_calibration(options, origins);
+}
+
 int options_load(pf_options *options, enum option_origin *origins, const pf_option_info **culprit)
 {
-	pf_options environment_only;
-
-	options_read_defaults(options, origins);
-	/*
-	 * The environment overrides the calibration, and decides whether to read the calibration.
-	 */
-	environment_only = *options;
-	options_read_environment(&environment_only, NULL, NULL);
-	if (environment_only.calibrate)
-		options_read_calibration(options, origins);
+	options_load_default(options, origins);
 	return options_read_environment(options, origins, culprit);
+}
+
+int pf_options_default(pf_options *options, size_t size)
+{
+	pf_options all;
+
+	if (size < sizeof(options->size))
+		return PF_ERR_ARGUMENT;
+	options_load_default(&all, NULL);
+	all.size = size;
+	structure_give(options, size, &all, sizeof(all));
+	return PF_OK;
 }
 
 int pf_options_init(pf_options *options, size_t size, const pf_option_info **culprit)
@@ -476,34 +496,18 @@ int pf_options_init(pf_options *options, size_t size, const pf_option_info **cul
 		return PF_ERR_ARGUMENT;
 	status = options_load(&all, NULL, culprit);
 	all.size = size;
-	memset(options, 0, size);
-	memcpy(options, &all, number_min(size, sizeof(all)));
+	structure_give(options, size, &all, sizeof(all));
 	return status;
-}
-
-/* Are only options of the present version set? */
-static bool is_known(const pf_options *options)
-{
-	const unsigned char *bytes = (const unsigned char *)options;
-	size_t i;
-
-	for (i = sizeof(*options); i < options->size; i++) {
-		if (bytes[i])
-			return false;
-	}
-	return true;
 }
 
 int options_complete(const pf_options *options, pf_options *all)
 {
 	if (!options)
 		return pf_options_init(all, sizeof(*all), NULL);
-	if (options->size < sizeof(options->size) || options->size > OPTIONS_SIZE_MOST ||
-	    !is_known(options))
-		return PF_ERR_ARGUMENT;
 	if (options->size < sizeof(*all))
 		options_load(all, NULL, NULL);
-	memcpy(all, options, number_min(options->size, sizeof(*all)));
+	if (!structure_copy(all, sizeof(*all), options))
+		return PF_ERR_ARGUMENT;
 	all->size = sizeof(*all);
 	return PF_OK;
 }
@@ -522,8 +526,11 @@ int options_error(const pf_options *options, char *buffer, size_t size)
 	if (options && options_complete(options, &all) != PF_OK)
 		return snprintf(buffer, size,
 				"the options are not from pf_options_init, or set one that only a "
-				"later version than libpf %d.%d has",
-				PF_VERSION_MAJOR, PF_VERSION_MINOR);
+				"later version than libpf " PF_VERSION_STRING " has");
+	if (options && (all.data_length > PF_DATA_MOST || (all.data_length && !all.data)))
+		return snprintf(buffer, size,
+				"data_length=%llu is invalid: must be 0 to %d, with data",
+				(unsigned long long)all.data_length, PF_DATA_MOST);
 	for (info = table; info->name; info++) {
 		char name[64], number[32], allowed[128];
 		const char *value = number;
@@ -605,6 +612,11 @@ static const char *option_nearest(const char *name)
 	return nearest;
 }
 
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
 size_t options_unknown(void (*report)(const char *name, const char *nearest, void *arg), void *arg)
 {
 	char name[64], variable[64];
@@ -615,11 +627,11 @@ size_t options_unknown(void (*report)(const char *name, const char *nearest, voi
 		size_t length = strcspn(*entry, "=");
 		const char *nearest;
 
-		if (strncmp(*entry, "PF_", 3) || !strncmp(*entry, "PF_TEST_", 8) ||
-		    !strncmp(*entry, TRACE_VARIABLE "=", sizeof(TRACE_VARIABLE)))
+		if (!has_prefix(*entry, VARIABLE_PREFIX) || has_prefix(*entry, "LIBPF_TEST_") ||
+		    has_prefix(*entry, TRACE_VARIABLE "="))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)length, *entry);
-		nearest = option_nearest(name + 3);
+		nearest = option_nearest(name + strlen(VARIABLE_PREFIX));
 		if (nearest) {
 			option_variable(nearest, variable, sizeof(variable));
 			if (!strcmp(variable, name))

@@ -10,12 +10,10 @@
 #include <stddef.h>
 
 #include "location.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* Entries of pf_option_table, the end included, at most. */
 #define OPTIONS_MAX 32
-/* Largest pf_options.size of any version. */
-#define OPTIONS_SIZE_MOST 4096
 
 uint64_t *option_field(pf_options *options, const pf_option_info *info);
 const char **option_text(pf_options *options, const pf_text_info *info);
@@ -31,7 +29,7 @@ const char *option_value_name(const pf_option_info *info, uint64_t value);
  * or blue".
  */
 void option_allowed(const pf_option_info *info, char *buffer, size_t size);
-/* The environment variable of an option: "PF_EAGER_LIMIT" for "eager_limit". */
+/* The environment variable of an option: "LIBPF_EAGER_LIMIT" for "eager_limit". */
 void option_variable(const char *option, char *buffer, size_t size);
 
 /* Origin of the value of an option. */
@@ -70,19 +68,19 @@ int options_complete(const pf_options *options, pf_options *all);
 int options_load(pf_options *options, enum option_origin *origins, const pf_option_info **culprit);
 
 /*
- * Describe the first option of *options, or the first PF_* variable if options is NULL, with an
- * invalid value: "PF_THREADS=2 is invalid: must be from 0 to 1". Returns the length as snprintf
+ * Describe the first option of *options, or the first LIBPF_* variable if options is NULL, with an
+ * invalid value: "LIBPF_THREADS=2 is invalid: must be from 0 to 1". Returns the length as snprintf
  * does; 0 if all are valid. Numbers and choices only: the layer of a text option knows the valid
  * texts.
  */
 int options_error(const pf_options *options, char *buffer, size_t size);
-/* Describe an invalid value of an option: name is "threads" or "PF_THREADS". */
+/* Describe an invalid value of an option: name is "threads" or "LIBPF_THREADS". */
 int option_error(const char *name, const char *value, const char *allowed, char *buffer,
 		 size_t size);
 
 /*
- * Call report for every variable PF_* of the environment without an option, with the variable of
- * the most similar option, or NULL. Returns their number. PF_TEST_* is left to the tests.
+ * Call report for every variable LIBPF_* of the environment without an option, with the variable of
+ * the most similar option, or NULL. Returns their number. LIBPF_TEST_* is left to the tests.
  */
 size_t options_unknown(void (*report)(const char *name, const char *nearest, void *arg), void *arg);
 

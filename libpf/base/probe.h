@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "fault.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "trace.h"
 
 #ifdef HAVE_SYS_SDT_H

@@ -11,7 +11,7 @@
 #include "allocate.h"
 #include "check.h"
 #include "descriptor.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "slice.h"
 #include "thread.h"
 

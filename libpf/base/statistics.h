@@ -12,12 +12,12 @@
 
 #include "fault.h"
 #include "limits.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define STATISTICS_NAME "libpf-statistics"
 #define STATISTICS_MAGIC 0x3173746174736670 /* "pfstats1" */
 /* Increase the version with every change of the layout, or of the meaning of a statistic. */
-#define STATISTICS_VERSION 4
+#define STATISTICS_VERSION 5
 /* Bytes of the file: whole pages, whatever their size; only the start has memory. */
 #define STATISTICS_SIZE PAGE_SIZE_MAX
 /* Log2 of the upper bound of the first bucket, ns. */
@@ -98,7 +98,7 @@ static inline uint64_t statistic_read_bucket(const struct statistics_page *page,
  * count the parked blocks.
  */
 void statistic_fault(struct statistics *statistics, enum pf_side side, enum fault_kind kind);
-/* Any thread: count a page fault by the time from its detection to its resolution, ns. */
+/* Any thread: count a page fault by the time from noticing to resolution, ns. */
 void statistic_resolved(struct statistics *statistics, uint64_t nanoseconds);
 
 #endif

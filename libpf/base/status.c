@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pf.h"
+#include <libpf/pf.h>
 
 const char *pf_strerror(int status)
 {
 	switch (status) {
 	case PF_OK:
 		return "success";
-	case PF_DONE:
-		return "already finished";
+	case PF_PENDING:
+		return "not complete yet";
 	case PF_ERR_AGAIN:
 		return "no room now: call pf_progress and try again";
 	case PF_ERR_FAULT:
@@ -21,13 +21,13 @@ const char *pf_strerror(int status)
 	case PF_ERR_MEMORY:
 		return "out of memory";
 	case PF_ERR_TOO_LONG:
-		return "message longer than pf_attributes.send_max";
+		return "message longer than pf_attributes.send_max, or buffer too small";
 	case PF_ERR_REFUSED:
 		return "refused by the peer: wrong protection domain or version";
 	case PF_ERR_SYSTEM:
 		return "a system call failed";
 	case PF_ERR_TIMEOUT:
-		return "no packet from the peer within peer_timeout";
+		return "no packet from the peer within peer_timeout, or time is up";
 	case PF_ERR_PROTOCOL:
 		return "malformed data from the peer";
 	default:

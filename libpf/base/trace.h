@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The events of a context for pf_trace(1): a ring in a file of its own, in the folder of the
- * variable PF_TRACE. The file outlives the process, whatever ended the process. Without the
+ * variable LIBPF_TRACE. The file outlives the process, whatever ended the process. Without the
  * variable there is no ring. base/probe.h lists the events.
  */
 #ifndef PF_TRACE_H
@@ -13,7 +13,7 @@
 
 #include "clock.h"
 
-#define TRACE_VARIABLE "PF_TRACE"
+#define TRACE_VARIABLE "LIBPF_TRACE"
 /* Prefix of a file in the folder; mkostemp makes the rest. */
 #define TRACE_PREFIX "trace."
 #define TRACE_MAGIC 0x3165636172746670 /* "pftrace1" */
@@ -33,8 +33,8 @@ enum trace_kind {
 	TRACE_FAULT,         /* a block met a page fault */
 	TRACE_RESOLVE,       /* the process of the page starts to resolve */
 	TRACE_RESOLVED,      /* the process of the page is done, with a status */
-	TRACE_RETRANSMIT,    /* the block is moved again, after its fault */
-	TRACE_LOST,          /* packets of a block were lost, and the block is moved again */
+	TRACE_RETRANSMIT,    /* the block is retransmitted after its fault */
+	TRACE_LOST,          /* packets of a block were lost, and are retransmitted */
 	TRACE_KINDS,
 };
 
@@ -73,7 +73,7 @@ struct trace {
 	_Alignas(TRACE_EVENTS_AT) struct trace_event event[TRACE_EVENTS];
 };
 
-/* NULL: PF_TRACE is not set, or the file cannot be made. id: of the context. */
+/* NULL: LIBPF_TRACE is not set, or the file cannot be made. id: of the context. */
 struct trace *trace_open(const uint8_t *id);
 void trace_close(struct trace *trace);
 

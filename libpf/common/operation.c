@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/probe.h"
+#include "peer.h"
 
 static void operations_lock(struct operations *operations)
 {
@@ -103,13 +104,6 @@ bool operation_send_away(struct operations *operations, struct operation *operat
 	return operation_add(operations, &operations->away, operation, true);
 }
 
-static void operation_take_off(struct operations *operations, struct operation *operation)
-{
-	operations_lock(operations);
-	operation_detach(operation);
-	operations_unlock(operations);
-}
-
 static void operations_uncount(struct operations *operations)
 {
 	if (!operations->most)
@@ -122,7 +116,9 @@ static void operations_uncount(struct operations *operations)
 void operation_take_back(struct operations *operations, struct operation *operation)
 {
 	operations_uncount(operations);
-	operation_take_off(operations, operation);
+	operations_lock(operations);
+	operation_detach(operation);
+	operations_unlock(operations);
 }
 
 bool operations_have_room(struct operations *operations)
@@ -161,23 +157,121 @@ struct operation *operations_next_new(struct operations *operations)
 	return operation;
 }
 
+void operation_replace(struct operations *operations, struct operation *old, struct operation *with)
+{
+	assert_progress(operations->context);
+	assert_that(operations->first_new != old);
+	operations_lock(operations);
+	with->sequence = old->sequence;
+	with->next = old->next;
+	with->previous = old->previous;
+	with->next->previous = with;
+	with->previous->next = with;
+	operations_unlock(operations);
+}
+
+/* Under the lock: note an error for the next flush, unless an earlier error is noted. */
+static void failure_note(struct operations *operations, pf_peer *peer, int status)
+{
+	assert_locked(&operations->lock, operations->threads);
+	statistic_add(operations->statistics, PF_STAT_FLUSH_ERRORS, 1);
+	if (peer->failure != PF_OK)
+		return;
+	peer->failure = (int8_t)status;
+	peer->failure_number = operations->failures++;
+	operations->failed = true;
+}
+
+int operations_take_failure(struct operations *operations, struct peers *peers, pf_peer *peer)
+{
+	uint32_t oldest;
+	int status;
+	bool failed;
+
+	operations_lock(operations);
+	failed = operations->failed;
+	operations_unlock(operations);
+	if (!failed)
+		return PF_OK;
+	if (peer) {
+		operations_lock(operations);
+		status = (int)peer->failure;
+		peer->failure = PF_OK;
+		operations_unlock(operations);
+		return status;
+	}
+	peers_lock(peers);
+	operations_lock(operations);
+	status = (int)operations->failure;
+	oldest = status == PF_OK ? UINT32_MAX : operations->failure_number;
+	operations->failure = PF_OK;
+	operations->failed = false;
+	while ((peer = peers_next(peers, peer))) {
+		if (peer->failure != PF_OK && peer->failure_number <= oldest) {
+			oldest = peer->failure_number;
+			status = (int)peer->failure;
+		}
+		peer->failure = PF_OK;
+	}
+	operations_unlock(operations);
+	peers_unlock(peers);
+	return status;
+}
+
+void operations_keep_failure(struct operations *operations, const pf_peer *peer)
+{
+	operations_lock(operations);
+	if (peer->failure != PF_OK &&
+	    (operations->failure == PF_OK || peer->failure_number < operations->failure_number)) {
+		operations->failure = peer->failure;
+		operations->failure_number = peer->failure_number;
+		/* A flush may have looked between the peer's removal and this. */
+		operations->failed = true;
+	}
+	operations_unlock(operations);
+}
+
+/* A refusal with an address is a fault: of memory not exposed. */
+static void completion_explain(pf_completion *completion)
+{
+	if (completion->status == PF_ERR_REFUSED && completion->side != PF_SIDE_NONE) {
+		completion->status = PF_ERR_FAULT;
+		completion->reason = PF_REASON_NOT_EXPOSED;
+	} else if (completion->status == PF_ERR_FAULT) {
+		completion->reason = PF_REASON_UNRESOLVED;
+	}
+}
+
 void operation_finish(struct operations *operations, struct operation *operation)
 {
-	static const enum pf_stat finished[] = { PF_STAT_PUTS, PF_STAT_GETS, PF_STAT_ATOMICS };
+	static const enum pf_stat finished[] = {
+		[OPERATION_PUT] = PF_STAT_PUTS,
+		[OPERATION_GET] = PF_STAT_GETS,
+		[OPERATION_ATOMIC] = PF_STAT_ATOMICS,
+		[OPERATION_SIGNAL] = PF_STAT_PUTS,
+	};
 
 	assert_progress(operations->context);
+	completion_explain(&operation->completion);
 	if (operation->completion.status == PF_OK)
 		statistic_add(operations->statistics, finished[operation->kind], 1);
 	else if (operation->completion.status == PF_ERR_FAULT)
 		statistic_add(operations->statistics, PF_STAT_FAULT_ERRORS, 1);
-	if (operation->kind != OPERATION_ATOMIC)
+	if (operation->kind < OPERATION_ATOMIC)
 		probe_transfer_done(operations->trace, operation, operation->completion.status);
 	/* Uncount before the callback, which may post a new operation in the freed place. */
 	operations_uncount(operations);
 	if (operation->complete)
 		operation->complete(operations->context, &operation->completion);
-	/* Take off only after the callback: threads in pf_flush wait for the callback, too. */
-	operation_take_off(operations, operation);
+	/*
+	 * Take off only after the callback: threads in pf_flush wait for the callback, too. Note
+	 * the error under the lock: a flush that finds the operation complete finds the error.
+	 */
+	operations_lock(operations);
+	operation_detach(operation);
+	if (!operation->complete && operation->completion.status < 0)
+		failure_note(operations, operation->peer, operation->completion.status);
+	operations_unlock(operations);
 }
 
 static bool operation_is_pending(const struct operation *head, const pf_peer *peer,

@@ -23,9 +23,10 @@
 
 #include "base/statistics.h"
 #include "base/trace.h"
-#include "pf.h"
+#include <libpf/pf.h>
+#include "transport.h"
 
-enum operation_kind { OPERATION_PUT, OPERATION_GET, OPERATION_ATOMIC };
+struct peers;
 
 struct operation {
 	struct operation *next, *previous;
@@ -64,6 +65,11 @@ struct operations {
 	struct operation away;   /* head of a ring: the transport reports their ends */
 	uint64_t sequence;       /* of the operation posted last */
 	uint64_t open;           /* operations not completed yet, counted only with a limit */
+	bool failed;             /* a peer may have a failure (peer.h) */
+	uint32_t failures;       /* number of failures noted */
+	/* Of peers that are forgotten, the oldest failure; as in peer.h. */
+	uint32_t failure_number;
+	int8_t failure;
 };
 
 /* The statistics and the trace are borrowed and live longer. */
@@ -94,8 +100,14 @@ void operations_take_posted(struct operations *operations);
  */
 struct operation *operations_next_new(struct operations *operations);
 /*
- * Progress: deliver the completion and take the operation off its list. The caller frees the
- * operation.
+ * Progress: put an operation into the place of an active one, to be freed by the caller without a
+ * completion.
+ */
+void operation_replace(struct operations *operations, struct operation *old,
+		       struct operation *with);
+/*
+ * Progress: deliver the completion, or without a completion function note an error for the next
+ * flush, and take the operation off its list. The caller frees the operation.
  */
 void operation_finish(struct operations *operations, struct operation *operation);
 /*
@@ -105,6 +117,13 @@ void operation_finish(struct operations *operations, struct operation *operation
 struct operation *operations_drop(struct operation *head);
 /* Any thread: is an operation up to the sequence number, to peer or to any (NULL), unfinished? */
 bool operations_pending(struct operations *operations, const pf_peer *peer, uint64_t sequence);
+/*
+ * Any thread: return the first error of an operation without a completion function to peer, and
+ * forget the error; PF_OK: none. peer NULL: the oldest error of all peers, and forget all.
+ */
+int operations_take_failure(struct operations *operations, struct peers *peers, pf_peer *peer);
+/* Progress: keep the failure of a peer about to be freed, for a flush of all peers. */
+void operations_keep_failure(struct operations *operations, const pf_peer *peer);
 /* Any thread: the sequence number of the operation posted last. */
 uint64_t operations_last(struct operations *operations);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "owners.h"
 
 struct refused {
 	TAILQ_ENTRY(refused) next;
@@ -49,7 +50,16 @@ static bool has_room(const struct refused *refused)
 	assert_progress(refused->peer->context);
 	if (refused->kind == REFUSED_MESSAGE)
 		return peer->transport->has_room(peer, refused->length);
-	return peer_state(peer) == PEER_GONE || operations_have_room(&peer->context->operations);
+	return peer_is_gone(peer) || operations_have_room(&peer->context->operations);
+}
+
+/* Under the lock. */
+static void refused_remove(struct peers *peers, struct refused *refused)
+{
+	assert_locked(&peers->lock, true);
+	TAILQ_REMOVE(&peers->refused, refused, next);
+	refused->peer->refused &= (uint8_t)~refused->kind;
+	free(refused);
 }
 
 /* Under the lock, which is released around the callback. */
@@ -58,13 +68,9 @@ static void refused_report(pf_context *context, struct refused *refused)
 	struct peers *peers = &context->peers;
 	pf_peer *peer = refused->peer;
 
-	assert_locked(&peers->lock, peers->threads);
-	TAILQ_REMOVE(&peers->refused, refused, next);
-	peer->refused &= (uint8_t)~refused->kind;
-	free(refused);
+	refused_remove(peers, refused);
 	peers_unlock(peers);
-	if (context->room)
-		context->room(context, peer, context->room_arg);
+	owners_tell_room(context, peer);
 	peers_lock(peers);
 }
 
@@ -100,6 +106,21 @@ int refused_tell(pf_context *context)
 		atomic_store_explicit(&peers->news, true, memory_order_relaxed);
 	peers_unlock(peers);
 	return count;
+}
+
+void refused_forget(pf_peer *peer)
+{
+	struct peers *peers = &peer->context->peers;
+	struct refused *refused, *next;
+
+	assert_progress(peer->context);
+	peers_lock(peers);
+	for (refused = TAILQ_FIRST(&peers->refused); refused && peer->refused; refused = next) {
+		next = TAILQ_NEXT(refused, next);
+		if (refused->peer == peer)
+			refused_remove(peers, refused);
+	}
+	peers_unlock(peers);
 }
 
 void refused_destroy(pf_context *context)

@@ -27,6 +27,8 @@ int refused_add(pf_peer *peer, enum refused_kind kind, size_t length);
  * Progress, with peers.news cleared before: tell of peers with room now. Returns the number told.
  */
 int refused_tell(pf_context *context);
+/* Progress: tell nothing of the peer any more, the pointer of which the application has lost. */
+void refused_forget(pf_peer *peer);
 /* Closing. */
 void refused_destroy(pf_context *context);
 

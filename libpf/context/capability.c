@@ -4,17 +4,18 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/structure.h"
 #include "device/device.h"
 #include "host/copy.h"
 #include "host/tracer.h"
@@ -22,52 +23,69 @@
 #include "net/interface.h"
 
 struct list {
-	pf_capability *entries;
-	int size;  /* of entries */
+	char *entries; /* of the caller, each of size bytes */
+	size_t size;
+	int most;  /* entries with a place */
 	int count; /* also entries without a place */
 };
 
 static __attribute__((format(printf, 4, 5))) void
 capability_add(struct list *list, const char *name, int available, const char *format, ...)
 {
-	pf_capability *entry;
+	pf_capability entry = { .name = name, .available = available };
 	va_list args;
 
-	if (list->count++ >= list->size)
+	if (list->count++ >= list->most)
 		return;
-	entry = &list->entries[list->count - 1];
-	entry->name = name;
-	entry->available = available;
 	va_start(args, format);
-	vsnprintf(entry->detail, sizeof(entry->detail), format, args);
+	vsnprintf(entry.detail, sizeof(entry.detail), format, args);
 	va_end(args);
+	structure_give(list->entries + (size_t)(list->count - 1) * list->size, list->size, &entry,
+		       sizeof(entry));
 }
 
+/*
+ * A process may copy from own memory, unless the kernel lacks the system call or a seccomp filter
+ * forbids the call: the copy tests both. Between processes of the user the kernel checks two
+ * conditions more: PR_SET_DUMPABLE of prctl(2), and Yama's scope. CAP_SYS_PTRACE lifts both, but
+ * not scope 3.
+ */
 static void single_copy(struct list *list)
 {
 	const uint64_t cookie = 0x5f3759df5f3759df; /* any value that the copy must equal */
-	const int error = tracer_test(), scope = tracer_scope();
+	const int error = copy_probe(gettid(), (uint64_t)(uintptr_t)&cookie, cookie);
+	const int scope = tracer_scope();
+	const bool privileged = tracer_is_privileged();
+	pf_options options;
 
-	if (!error)
-		capability_add(
-			list, "single copy", 1,
-			"process_vm_readv and process_vm_writev work between processes of this user");
-	/* Yama does not keep a process from its own memory; a seccomp filter does. */
-	else if (scope == 1 && !copy_probe(gettid(), (uint64_t)(uintptr_t)&cookie, cookie))
-		capability_add(
-			list, "single copy", 1,
-			"kernel.yama.ptrace_scope is 1: each process permits it to the others that its launcher "
-			"started (option ptracer)");
-	else if (scope > 1)
-		capability_add(
-			list, "single copy", 0,
-			"process_vm_readv: %s; kernel.yama.ptrace_scope is %d: only 0 and 1 let processes permit it",
-			strerror(error), scope);
-	else
+	pf_options_init(&options, sizeof(options), NULL);
+	if (error)
 		capability_add(
 			list, "single copy", 0,
 			"process_vm_readv: %s; a seccomp filter or a container may forbid it",
 			strerror(error));
+	else if (scope > 2 || (scope > 1 && !privileged))
+		capability_add(
+			list, "single copy", 0,
+			"kernel.yama.ptrace_scope is %d: only 0 and 1 let processes permit it",
+			scope);
+	else if (prctl(PR_GET_DUMPABLE) != 1 && !privileged)
+		capability_add(
+			list, "single copy", 0,
+			"this process is not dumpable (PR_SET_DUMPABLE): its peers may not copy from it");
+	else if (options.expose)
+		capability_add(
+			list, "single copy", 1,
+			"by this process alone: the option expose is 1, and its peers go through the ring");
+	else if (scope == 1 && !privileged)
+		capability_add(
+			list, "single copy", 1,
+			"kernel.yama.ptrace_scope is 1: each process permits it to the others that its launcher "
+			"started (option ptracer)");
+	else
+		capability_add(
+			list, "single copy", 1,
+			"process_vm_readv and process_vm_writev work between processes of this user");
 }
 
 static void capability_populate(struct list *list)
@@ -194,32 +212,11 @@ static bool option_is_malformed(struct list *list, const char *option, const cha
 	return element;
 }
 
-static void list_interfaces(struct list *list, const struct interface *interfaces, unsigned count,
-			    const struct location *here)
-{
-	char text[sizeof(list->entries->detail)] = "", address[INET6_ADDRSTRLEN];
-	size_t used = 0;
-	unsigned i;
-
-	for (i = 0; i < count && used < sizeof(text); i++) {
-		const union interface_address *own = &interfaces[i].address;
-
-		inet_ntop(own->any.sa_family,
-			  own->any.sa_family == AF_INET6 ? (const void *)&own->in6.sin6_addr :
-							   (const void *)&own->in.sin_addr,
-			  address, sizeof(address));
-		used += (size_t)snprintf(
-			text + used, sizeof(text) - used, "%s%s %s (MTU %u%s)", i ? ", " : "",
-			interfaces[i].name, address, interfaces[i].mtu,
-			location_is_far(here, interfaces[i].name) ? ", other NUMA node" : "");
-	}
-	capability_add(list, "network", 1, "%s", text);
-}
-
 /* Report the interfaces of a context opened now. */
 static void capability_network(struct list *list)
 {
 	struct interface interfaces[INTERFACES_MOST];
+	char text[sizeof(((pf_capability *)NULL)->detail)];
 	const char *why = "the option network is off";
 	struct location here = location_here();
 	pf_options options;
@@ -232,15 +229,16 @@ static void capability_network(struct list *list)
 	if (options.network != PF_NETWORK_OFF)
 		count = interfaces_find(interfaces, INTERFACES_MOST, options.if_include,
 					options.if_exclude, &here, &why);
-	if (count)
-		list_interfaces(list, interfaces, count, &here);
-	else
-		capability_add(list, "network", 0, "%s", why);
+	if (count) {
+		interfaces_describe(interfaces, count, &here, text, sizeof(text));
+		why = text;
+	}
+	capability_add(list, "network", count != 0, "%s", why);
 }
 
-int capabilities_find(pf_capability *entries, int size)
+int capabilities_find(pf_capability *entries, size_t size, int most)
 {
-	struct list list = { .entries = entries, .size = size };
+	struct list list = { .entries = (char *)entries, .size = size, .most = most };
 
 	capability_identity(&list);
 	memory_files(&list);
@@ -252,5 +250,5 @@ int capabilities_find(pf_capability *entries, int size)
 	user_interrupts(&list);
 	capability_network(&list);
 	capability_device(&list);
-	return list.count < size ? list.count : size;
+	return list.count < most ? list.count : most;
 }

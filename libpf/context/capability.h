@@ -3,9 +3,9 @@
 #ifndef PF_CAPABILITY_H
 #define PF_CAPABILITY_H
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* See pf_capabilities. */
-int capabilities_find(pf_capability *entries, int size);
+int capabilities_find(pf_capability *list, size_t size, int most);
 
 #endif

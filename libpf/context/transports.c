@@ -211,21 +211,7 @@ bool transports_allow_waiter(pf_context *context)
 	return true;
 }
 
-/* ---- the yield and the sleep itself ---- */
-
-void transports_set_yielding(pf_context *context, bool yields)
-{
-	const struct transport_slot *slot = &context->transports[0];
-
-	slot->transport->set_yielding(slot->state, yields);
-}
-
-bool transports_partner_yields(pf_context *context)
-{
-	const struct transport_slot *slot = &context->transports[0];
-
-	return slot->transport->partner_yields(slot->state);
-}
+/* ---- the sleep itself ---- */
 
 uint64_t transports_sleep_ahead(const pf_context *context)
 {
@@ -241,7 +227,7 @@ void transports_announce_sleep(pf_context *context)
 	slot->transport->sleep_announce(slot->state);
 }
 
-enum idle_slept transports_sleep(pf_context *context, uint64_t microseconds)
+enum slept transports_sleep(pf_context *context, uint64_t microseconds)
 {
 	const struct transport_slot *slot = &context->transports[0];
 

@@ -55,12 +55,10 @@ void transports_prepare_yield(pf_context *context);
 void transports_set_sleeping(pf_context *context, bool sleeps);
 bool transports_all_ring(pf_context *context);
 bool transports_allow_waiter(pf_context *context);
-/* Progress: the same for the first transport, in which progress yields and sleeps. */
-void transports_set_yielding(pf_context *context, bool yields);
-bool transports_partner_yields(pf_context *context);
+/* Progress: the same for the first transport, in which progress sleeps. */
 uint64_t transports_sleep_ahead(const pf_context *context);
 void transports_announce_sleep(pf_context *context);
-enum idle_slept transports_sleep(pf_context *context, uint64_t microseconds);
+enum slept transports_sleep(pf_context *context, uint64_t microseconds);
 void transports_leave_sleep(pf_context *context);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/slice.h"
 #include "base/thread.h"
 #include "common/transport.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 static void signal_descriptor(struct waiter *waiter)
 {
@@ -111,7 +111,8 @@ int waiter_arm(struct waiter *waiter, uint64_t microseconds)
 
 void waiter_wake(struct waiter *waiter)
 {
-	atomic_store_explicit(&waiter->woken, true, memory_order_relaxed);
+	/* Release: see waiter_take_wake. */
+	atomic_store_explicit(&waiter->woken, true, memory_order_release);
 	if (waiter_is_open(waiter))
 		signal_descriptor(waiter);
 }

@@ -25,7 +25,7 @@
  * - No news is lost between A and N: each side stores, then loads the word of the other side,
  *   with a full fence between. Either A4 finds the news, and pf_arm returns PF_ERR_AGAIN, or N3
  *   finds sleeping == 1, stores 0 and wakes. Writers omit N2 where sleeps are announced ahead; a
- *   context with a descriptor has told all writers not to (host_ring_always).
+ *   context with a descriptor has told all writers not to (inbox_ring_always).
  * - A wake-up after A2 reaches the waiter, wherever the waiter is. In T2: the futex wakes the
  *   waiter. Before the kernel has compared the word in T2: the kernel finds 0, and T2 ends. In
  *   T1: A6 sends the waiter there. After T2, from an earlier time: T4 is still to come, and makes
@@ -94,11 +94,24 @@ int waiter_arm(struct waiter *waiter, uint64_t microseconds);
  */
 void waiter_wake(struct waiter *waiter);
 
-/* Progress, with a sleep announced: was there a pf_wake? */
+/* Progress, with a sleep announced: is there a pf_wake to take? */
+static inline bool waiter_has_wake(const struct waiter *waiter)
+{
+	return atomic_load_explicit(&((struct waiter *)(uintptr_t)waiter)->woken,
+				    memory_order_relaxed);
+}
+
+/* Take the wake, if there is one. Acquire: what was stored before pf_wake is seen. */
 static inline bool waiter_take_wake(struct waiter *waiter)
 {
-	return atomic_load_explicit(&waiter->woken, memory_order_relaxed) &&
-	       atomic_exchange_explicit(&waiter->woken, false, memory_order_relaxed);
+	return waiter_has_wake(waiter) &&
+	       atomic_exchange_explicit(&waiter->woken, false, memory_order_acquire);
+}
+
+/* A wake for another call was taken. */
+static inline void waiter_give_wake_back(struct waiter *waiter)
+{
+	atomic_store_explicit(&waiter->woken, true, memory_order_release);
 }
 
 #endif

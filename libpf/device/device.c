@@ -97,13 +97,19 @@ void device_open(struct device *device, const pf_options *options, struct pagers
 	TAILQ_INIT(&device->requests);
 	pthread_mutex_init(&device->lock, NULL);
 	device->policy = (enum pf_policy)options->policy;
-	device->may_sleep = options->idle_polls != 0;
+	device->may_sleep = options->wake;
 	if (options->transport == PF_TRANSPORT_HOST) {
 		device_set_why(device, "transport is host");
 		return;
 	}
 	if (!options->single_copy && options->transport == PF_TRANSPORT_AUTO) {
 		device_set_why(device, "single_copy is 0");
+		return;
+	}
+	/* The engine checks no ranges: a context without a domain cannot be reached by an engine. */
+	if (options->expose) {
+		device_set_why(device, "expose is 1, and the engine of " EXANEST_DEVICE
+				       " would reach all memory");
 		return;
 	}
 	device->fd = device_open_descriptor(&query, &why);
@@ -295,9 +301,12 @@ void device_join_pair(struct device *device, const struct address *own, const st
 uint16_t device_atomic_op(enum pf_atomic_op op)
 {
 	static const uint16_t ops[] = {
-		[PF_ADD] = EXANEST_ATOMIC_ADD,   [PF_AND] = EXANEST_ATOMIC_AND,
-		[PF_OR] = EXANEST_ATOMIC_OR,     [PF_XOR] = EXANEST_ATOMIC_XOR,
-		[PF_SWAP] = EXANEST_ATOMIC_SWAP, [PF_COMPARE_SWAP] = EXANEST_ATOMIC_COMPARE_SWAP,
+		[PF_ATOMIC_ADD] = EXANEST_ATOMIC_ADD,
+		[PF_ATOMIC_AND] = EXANEST_ATOMIC_AND,
+		[PF_ATOMIC_OR] = EXANEST_ATOMIC_OR,
+		[PF_ATOMIC_XOR] = EXANEST_ATOMIC_XOR,
+		[PF_ATOMIC_SWAP] = EXANEST_ATOMIC_SWAP,
+		[PF_ATOMIC_COMPARE_SWAP] = EXANEST_ATOMIC_COMPARE_SWAP,
 	};
 
 	return ops[op];

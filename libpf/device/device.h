@@ -27,7 +27,7 @@
 #include "base/check.h"
 #include "base/statistics.h"
 #include "memory/pager.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "ring.h"
 
 /* A submission in flight; part of the submitted object, and freed only once done is called. */

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/memcheck.h"
+#include "base/probe.h"
 #include "transfer_advance.h"
 #include "turns.h"
 
@@ -16,9 +17,10 @@
 /* Time between two looks at the runs that peers still move: less than most copies of a run take. */
 #define LINGER_POLL_MICROSECONDS 20
 
+/* Is the record a struct atomic_operation? */
 static bool is_atomic(const struct operation *operation)
 {
-	return operation->kind == OPERATION_ATOMIC;
+	return operation->kind >= OPERATION_ATOMIC;
 }
 
 static void operation_release(struct operation *operation)
@@ -28,13 +30,51 @@ static void operation_release(struct operation *operation)
 	free(operation);
 }
 
+/* Tell memcheck that a get has written its destination. */
+static void transfer_mark_defined(const struct transfer *transfer)
+{
+	uint64_t start = 0;
+	unsigned i;
+
+	for (i = 0; i < transfer->pieces_count; i++) {
+		const struct transfer_piece *piece = &transfer->pieces[i];
+
+		memcheck_defined((void *)(uintptr_t)(piece->local + start), piece->end - start);
+		start = piece->end;
+	}
+}
+
+/*
+ * The data of a put is in place: the signal of the put, if any, takes the place of the put. False:
+ * the operation ends.
+ */
+static bool operation_signal(struct host_state *host, struct operation *operation)
+{
+	struct transfer *transfer = (struct transfer *)operation;
+	struct atomic_operation *signal = transfer->signal;
+
+	if (!signal || operation->completion.status != PF_OK)
+		return false;
+	if (peer_is_gone(operation->peer)) {
+		operation->completion.status = (int)operation->peer->gone_status;
+		return false;
+	}
+	transfer->signal = NULL;
+	probe_transfer_done(host->context->trace, operation, PF_OK);
+	operation_leave(operation);
+	operation_replace(&host->context->operations, operation, &signal->operation);
+	operation_enter(&signal->operation);
+	operation_release(operation);
+	return true;
+}
+
 static void operation_end(struct host_state *host, struct operation *operation)
 {
-	const struct transfer *transfer = (struct transfer *)operation;
-
+	if (operation->kind == OPERATION_PUT && operation_signal(host, operation))
+		return;
 	/* The peer may have written a part of the buffer. */
 	if (operation->kind == OPERATION_GET && operation->completion.status >= 0)
-		memcheck_defined(transfer->local, transfer->length);
+		transfer_mark_defined((struct transfer *)operation);
 	operation_leave(operation);
 	operation_finish(&host->context->operations, operation);
 	operation_release(operation);
@@ -55,7 +95,7 @@ static void take_new_operations(struct host_state *host)
  */
 static bool peer_is_copied(const struct host_peer *peer)
 {
-	return peer_state(&peer->peer) == PEER_LINKED && host_peer_route(peer)->shares;
+	return peer_state(&peer->peer) == PF_PEER_CONNECTED && host_peer_route(peer)->shares;
 }
 
 bool operations_moving(const struct host_state *host)
@@ -230,7 +270,8 @@ static bool peer_waits(const struct host_peer *peer)
 	 * Events: the peer answers the call, or is gone (a notice); the peer answers a request (a
 	 * message).
 	 */
-	if (peer_state(&peer->peer) == PEER_OPEN || peer->requests_waiting >= REQUESTS_MOST)
+	if (peer_state(&peer->peer) == PF_PEER_CONNECTING ||
+	    peer->requests_waiting >= REQUESTS_MOST)
 		return true;
 	/* There is room when the device completes something. Room in a ring comes without a word. */
 	return host_peer_route(peer) == &route_device && peer->peer.context->device.in_flight;

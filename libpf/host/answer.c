@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "message.h"
 #include "request.h"
+#include "resolve.h"
 #include "route_stream.h"
 
 struct answer {
@@ -59,15 +60,23 @@ void answers_destroy(struct answers *answers)
 static bool send_answer(pf_context *context, const struct answer *answer)
 {
 	struct host_peer *peer = answer->peer;
-	uint64_t length = answer->message.status == PF_OK ? answer->length : 0;
+	uint64_t length = answer->message.status == PF_OK ? answer->length : 0, bad = 0;
 	struct message_answer *message;
+	/* Checked here, not on arrival: the answer may have waited for room. */
+	bool permitted = exposure_permits(&context->memory.exposure, answer->address, length,
+					  PF_EXPOSE_READ, &bad);
 	int status;
 
 	host_peer_lock(peer);
-	message = (struct message_answer *)host_peer_reserve(peer, sizeof(*message) + length,
-							     &status);
+	message = (struct message_answer *)host_peer_reserve(
+		peer, sizeof(*message) + (permitted ? length : 0), &status);
 	if (message) {
 		*message = answer->message;
+		if (!permitted) {
+			message->status = PF_ERR_REFUSED;
+			message->value = bad;
+			length = 0;
+		}
 		if (length) {
 			size_t ready = memory_ready(&context->memory, answer->address, length,
 						    false);
@@ -117,14 +126,38 @@ static bool put_block(struct answers *answers, struct incoming *incoming,
 	if (entry->length < sizeof(block))
 		return false;
 	memcpy(&block, entry->payload, sizeof(block));
-	if (block.length != entry->length - sizeof(block))
+	if (!block.length || block.length != entry->length - sizeof(block))
 		return false;
 	answer.message.token = block.token;
-	answer.message.status = stream_place(answers->context, &incoming->channel,
-					     entry->payload + sizeof(block),
-					     (void *)(uintptr_t)block.address, block.length,
-					     block.may_wait, &answer.message.value);
+	if (exposure_permits(&answers->context->memory.exposure, block.address, block.length,
+			     PF_EXPOSE_WRITE, &answer.message.value))
+		answer.message.status = stream_place(answers->context, &incoming->channel,
+						     entry->payload + sizeof(block),
+						     (void *)(uintptr_t)block.address, block.length,
+						     block.may_wait, &answer.message.value);
+	else
+		answer.message.status = PF_ERR_REFUSED;
 	return answer_give(answers, incoming->peer, &answer);
+}
+
+/* Place blocks up to the first not exposed for writing; the answer tells of the latter. */
+static int blocks_place(pf_context *context, struct channel *from, const uint8_t *data,
+			const struct iovec *to, unsigned count, uint64_t *address)
+{
+	uint64_t bad = 0;
+	unsigned i;
+	int status;
+
+	for (i = 0; i < count; i++) {
+		if (!exposure_permits(&context->memory.exposure, (uintptr_t)to[i].iov_base,
+				      to[i].iov_len, PF_EXPOSE_WRITE, &bad))
+			break;
+	}
+	status = i ? stream_place_all(context, from, data, to, i, address) : PF_OK;
+	if (i == count || status != PF_OK)
+		return status;
+	*address = bad;
+	return PF_ERR_REFUSED;
 }
 
 static bool put_blocks(struct answers *answers, struct incoming *incoming,
@@ -157,8 +190,8 @@ static bool put_blocks(struct answers *answers, struct incoming *incoming,
 	if (left)
 		return false;
 	answer.message.token = blocks.token;
-	answer.message.status = stream_place_all(answers->context, &incoming->channel, at, to,
-						 blocks.count, &answer.message.value);
+	answer.message.status = blocks_place(answers->context, &incoming->channel, at, to,
+					     blocks.count, &answer.message.value);
 	return answer_give(answers, incoming->peer, &answer);
 }
 
@@ -171,6 +204,8 @@ static bool get_block(struct answers *answers, struct incoming *incoming,
 	if (entry->length != sizeof(block))
 		return false;
 	memcpy(&block, entry->payload, sizeof(block));
+	if (!block.length)
+		return false;
 	answer.message.token = block.token;
 	answer.address = block.address;
 	answer.length = block.length;
@@ -213,6 +248,13 @@ static int try_atomic(struct memory *memory, const struct atomic_request *reques
 	return status;
 }
 
+static bool atomic_is_permitted(struct memory *memory, const struct atomic_request *request,
+				uint64_t *bad)
+{
+	return exposure_permits(&memory->exposure, request->address, request->width,
+				EXPOSURE_ATOMIC, bad);
+}
+
 static bool answer_atomic(struct answers *answers, struct host_peer *peer, uint64_t token,
 			  int status, uint64_t value)
 {
@@ -247,6 +289,18 @@ static void park_atomic(struct answers *answers, struct parked_atomic *parked)
 	memory_resolve(&answers->context->memory, &parked->resolution);
 }
 
+static bool give_notice(struct answers *answers, struct host_peer *peer,
+			const struct message_atomic *message)
+{
+	const struct atomic_request *request = &message->request;
+	pf_context *context = answers->context;
+
+	if (context->callbacks.notice)
+		context->callbacks.notice(context, &peer->peer, request->address, request->compare,
+					  request->operand, context->callbacks.arg);
+	return answer_atomic(answers, peer, message->token, PF_OK, 0);
+}
+
 static bool do_atomic(struct answers *answers, struct incoming *incoming,
 		      const struct ring_entry *entry)
 {
@@ -260,8 +314,12 @@ static bool do_atomic(struct answers *answers, struct incoming *incoming,
 	if (entry->length != sizeof(message))
 		return false;
 	memcpy(&message, entry->payload, sizeof(message));
+	if (message.request.op == MESSAGE_OP_NOTICE)
+		return give_notice(answers, peer, &message);
 	if (!atomic_valid(message.request.op, message.request.width, message.request.address))
 		return false;
+	if (!atomic_is_permitted(memory, &message.request, &value))
+		return answer_atomic(answers, peer, message.token, PF_ERR_REFUSED, value);
 	status = try_atomic(memory, &message.request, &value);
 	/* The resolver may be able to bring a page although the kernel reports no such page. */
 	if (status == PF_ERR_AGAIN || status == PF_ERR_FAULT) {
@@ -294,12 +352,15 @@ void answers_atomic_resolved(struct answers *answers, struct parked_atomic *park
 
 	assert_progress(answers->context);
 	statistic_fault(&answers->context->statistics, PF_SIDE_LOCAL, parked->resolution.kind);
-	if (peer_state(&peer->peer) == PEER_GONE) {
+	if (peer_is_gone(&peer->peer)) {
 		peer->atomics_parked--;
 		free(parked);
 		return;
 	}
-	if (status == PF_OK) {
+	/* Also of one that failed: why is the business of a permitted peer. */
+	if (!atomic_is_permitted(&answers->context->memory, request, &value)) {
+		status = PF_ERR_REFUSED;
+	} else if (status == PF_OK) {
 		status = try_atomic(&answers->context->memory, request, &value);
 		if (status == PF_ERR_AGAIN) {
 			park_atomic(answers, parked);
@@ -330,6 +391,24 @@ bool answer_request(struct answers *answers, struct incoming *incoming,
 	default:
 		return false;
 	}
+}
+
+bool answer_resolved(struct host_state *host, struct host_peer *owner, const void *payload,
+		     size_t length)
+{
+	struct resolve answer;
+	bool first, late;
+
+	if (length != sizeof(answer))
+		return false;
+	memcpy(&answer, payload, sizeof(answer));
+	if (!resolve_answered(host, owner, &answer, &late))
+		return true;
+	first = block_resolved(host, &owner->peer, answer.token,
+			       resolve_status_received(answer.status), answer.address,
+			       fault_kind_received(answer.kind));
+	resolve_judge(owner, first && !late);
+	return true;
 }
 
 bool answer_arrived(struct host_state *host, struct incoming *incoming,

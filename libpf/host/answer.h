@@ -11,7 +11,7 @@
 
 #include "incoming.h"
 #include "peer.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "ring.h"
 
 struct answer;
@@ -42,6 +42,9 @@ bool answers_prepare(struct answers *answers);
  */
 bool answer_request(struct answers *answers, struct incoming *incoming,
 		    const struct ring_entry *entry);
+/* Handle MESSAGE_RESOLVED of the peer. False likewise. */
+bool answer_resolved(struct host_state *host, struct host_peer *owner, const void *payload,
+		     size_t length);
 /* Handle an answer to a request of this process. False likewise. */
 bool answer_arrived(struct host_state *host, struct incoming *incoming,
 		    const struct ring_entry *entry);

@@ -16,7 +16,8 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 	assert_progress(host->context);
 	if (atomic->answered)
 		return ADVANCED_TO_END;
-	if (!atomic->sent && route && route->atomic)
+	if (!atomic->sent && route && route->atomic &&
+	    atomic->message.request.op != MESSAGE_OP_NOTICE)
 		return route->atomic(host, atomic);
 	if (atomic->sent)
 		return ADVANCED_WAITS;
@@ -63,37 +64,47 @@ void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value
 	completion->status = status;
 	if (status == PF_OK) {
 		completion->value = value;
-	} else if (status == PF_ERR_FAULT) {
+	} else if (status == PF_ERR_FAULT || status == PF_ERR_REFUSED) {
 		completion->side = PF_SIDE_REMOTE;
 		completion->address = value;
 	}
 }
 
+struct atomic_operation *atomic_allocate(pf_peer *peer, enum operation_kind kind,
+					 const struct atomic_request *request,
+					 pf_complete_fn complete, void *arg)
+{
+	struct atomic_operation *atomic = calloc(1, sizeof(*atomic));
+
+	if (!atomic)
+		return NULL;
+	atomic->operation.kind = kind;
+	atomic->operation.peer = peer;
+	atomic->operation.complete = complete;
+	atomic->operation.completion.arg = arg;
+	atomic->message.request = *request;
+	return atomic;
+}
+
 int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
 		uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg)
 {
+	const struct atomic_request request = { .address = remote,
+						.operand = operand,
+						.compare = compare,
+						.op = (uint8_t)op,
+						.width = (uint8_t)width };
 	struct atomic_operation *atomic;
 	int status;
 
 	assert_that(width == 4 || width == 8);
-	if (peer_state(peer) == PEER_GONE)
+	if (peer_is_gone(peer))
 		return peer->gone_status;
-	atomic = calloc(1, sizeof(*atomic));
+	atomic = atomic_allocate(peer, OPERATION_ATOMIC, &request, complete, arg);
 	if (!atomic)
 		return PF_ERR_MEMORY;
-	atomic->operation.kind = OPERATION_ATOMIC;
-	atomic->operation.peer = peer;
-	atomic->operation.complete = complete;
-	atomic->operation.completion.arg = arg;
-	atomic->message = (struct message_atomic){
-		.request = { .address = remote,
-			     .operand = operand,
-			     .compare = compare,
-			     .op = (uint8_t)op,
-			     .width = (uint8_t)width },
-	};
 	status = host_post(peer->context, &atomic->operation, true);
-	if (status != PF_OK)
+	if (status < 0)
 		free(atomic);
 	return status;
 }

@@ -23,6 +23,10 @@ struct atomic_operation {
 	unsigned retries;              /* by the engine, whose page went away each time */
 };
 
+/* Any thread: make the record of a request; NULL without memory. */
+struct atomic_operation *atomic_allocate(pf_peer *peer, enum operation_kind kind,
+					 const struct atomic_request *request,
+					 pf_complete_fn complete, void *arg);
 /* Execute pf_atomic, with valid arguments. */
 int atomic_post(pf_peer *peer, enum pf_atomic_op op, unsigned width, uint64_t remote,
 		uint64_t operand, uint64_t compare, pf_complete_fn complete, void *arg);
@@ -31,7 +35,8 @@ enum advanced atomic_advance(struct host_state *host, struct atomic_operation *a
 /* Progress: the peer is gone; forget the request under way. */
 void atomic_abandon(struct host_state *host, struct atomic_operation *atomic);
 /*
- * Progress: the answer arrived. value: the value before the operation; PF_ERR_FAULT: the address.
+ * Progress: the answer arrived. value: the value before the operation; PF_ERR_FAULT and
+ * PF_ERR_REFUSED: the address.
  */
 void atomic_answered(struct atomic_operation *atomic, int status, uint64_t value);
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/probe.h"
 #include "resolve.h"
 #include "turns.h"
@@ -20,18 +21,33 @@ bool block_given_up(const struct transfer *transfer, const struct block *block)
 	return transfer->failed && block->offset >= transfer->failed_at;
 }
 
-struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length)
+struct block *block_new(struct transfer *transfer, const struct transfer_piece *piece,
+			uint64_t offset, uint64_t length)
 {
 	struct block *block = calloc(1, sizeof(*block));
 
+	assert_that(length <= piece->end - offset);
 	if (!block) {
-		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_MEMORY);
 		return NULL;
 	}
 	block->transfer = transfer;
+	block->piece = piece;
 	block->offset = offset;
 	block->length = length;
 	TAILQ_INSERT_HEAD(&transfer->blocks, block, link);
+	return block;
+}
+
+struct block *block_of_run(struct transfer *transfer, uint64_t most)
+{
+	const struct transfer_piece *piece = transfer_piece_at(transfer, transfer->run);
+	uint64_t end = number_min(piece->end, transfer->run_end);
+	uint64_t length = number_min(end - transfer->run, most);
+	struct block *block = block_new(transfer, piece, transfer->run, length);
+
+	if (block)
+		transfer->run += length;
 	return block;
 }
 
@@ -76,7 +92,8 @@ void block_set_ready(struct block *block)
 
 bool block_cut(struct block *block, uint64_t length)
 {
-	if (!block_new(block->transfer, block->offset + length, block->length - length))
+	if (!block_new(block->transfer, block->piece, block->offset + length,
+		       block->length - length))
 		return false;
 	block->length = length;
 	return true;
@@ -84,12 +101,28 @@ bool block_cut(struct block *block, uint64_t length)
 
 uint64_t block_address(const struct block *block, enum pf_side side)
 {
-	return transfer_address(block->transfer, side) + block->offset;
+	const struct transfer_piece *piece = block->piece;
+
+	return (side == PF_SIDE_REMOTE ? piece->remote : piece->local) + block->offset;
 }
 
 bool block_may_wait(const struct block *block)
 {
 	return block->hidden || block->retries >= RETRIES_PARKED;
+}
+
+void block_fail(struct block *block, enum pf_side side, uint64_t address)
+{
+	transfer_fault(block->transfer, block->offset + (address - block_address(block, side)),
+		       PF_ERR_FAULT, side, address);
+}
+
+void block_refuse(struct block *block, uint64_t address)
+{
+	uint64_t before = address - block_address(block, PF_SIDE_REMOTE);
+
+	transfer_fault(block->transfer, block->offset + before, PF_ERR_REFUSED, PF_SIDE_REMOTE,
+		       address);
 }
 
 /* FAULTED -> RESOLVING: ask the side that owns the page. */
@@ -100,6 +133,7 @@ static void block_resolve(struct host_state *host, struct block *block)
 	const pf_peer *answerer = owner ? &owner->peer : NULL;
 	struct transfer *transfer = block->transfer;
 	pf_context *context = host->context;
+	/* Is this side the destination? */
 	bool write = transfer_is_put(transfer) == (block->side == PF_SIDE_REMOTE);
 	uint64_t start = block_address(block, block->side);
 	uint64_t token;
@@ -112,19 +146,16 @@ static void block_resolve(struct host_state *host, struct block *block)
 		return;
 	}
 	if (block->retries++ >= context->options.fault_retries) {
-		transfer_fail(transfer, PF_ERR_FAULT, block->side, block->address);
+		block_fail(block, block->side, block->address);
 		block_free(block);
 		return;
 	}
-	/*
-	 * Not counted among the requests that fill rings: the request goes by way of the service
-	 * threads.
-	 */
+	/* Not counted among the requests that fill rings: a ring with unread requests gets no more. */
 	token = block->token = request_open(&host->requests, REQUEST_RESOLVE, block, answerer,
 					    NULL);
 	if (!token || resolve_request(host, owner, token, start, block->length, write) != PF_OK) {
 		request_close(&host->requests, token, REQUEST_RESOLVE, answerer);
-		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_MEMORY);
 		block_free(block);
 		return;
 	}
@@ -150,7 +181,7 @@ void block_fault(struct host_state *host, struct block *block, enum pf_side side
 	block_set_state(block, BLOCK_FAULTED);
 	block->side = side;
 	block->address = address;
-	block->faulted = clock_nanoseconds(CLOCK_MONOTONIC);
+	block->noticed = clock_nanoseconds(CLOCK_MONOTONIC);
 	probe_fault(host->context->trace, host->context, block->transfer, side, kind, address,
 		    block_address(block, side) + block->length - address);
 	block_resolve(host, block);
@@ -170,14 +201,20 @@ static void supplied_again(struct block *block, uint64_t start)
 		block->supplied = 0;
 }
 
-void block_resolved(struct host_state *host, struct block *block, int status, uint64_t address,
-		    enum fault_kind kind)
+bool block_resolved(struct host_state *host, const pf_peer *answerer, uint64_t token, int status,
+		    uint64_t address, enum fault_kind kind)
 {
+	struct block *block = request_close(&host->requests, token, REQUEST_RESOLVE, answerer);
 	struct statistics *statistics = &host->context->statistics;
-	struct transfer *transfer = block->transfer;
-	uint64_t start = block_address(block, block->side);
+	struct transfer *transfer;
+	uint64_t start;
 
 	assert_progress(host->context);
+	/* A token that was never given out, or was spent by an earlier answer. */
+	if (!block)
+		return false;
+	transfer = block->transfer;
+	start = block_address(block, block->side);
 	if (block->side == PF_SIDE_REMOTE)
 		pace_end(&host->context->memory.pace);
 	transfer->parked--;
@@ -191,21 +228,26 @@ void block_resolved(struct host_state *host, struct block *block, int status, ui
 		block->hidden = transfer->by_ring = true;
 		status = PF_OK;
 	}
-	if (status != PF_OK)
-		transfer_fail(transfer, status, block->side, address);
+	if (status == PF_ERR_FAULT)
+		block_fail(block, block->side, address);
+	else if (status == PF_ERR_REFUSED)
+		block_refuse(block, address);
+	else if (status != PF_OK)
+		transfer_fail(transfer, status);
 	if (block_given_up(transfer, block) || status != PF_OK) {
 		block_free(block);
-		return;
+		return true;
 	}
 	if (kind == FAULT_PAGER)
 		supplied_again(block, start);
 	else if (kind == FAULT_MINOR && block->side == PF_SIDE_REMOTE)
 		host_peer_note_hole(transfer_peer(transfer), block->address);
 	block_set_ready(block);
-	statistic_resolved(statistics, clock_nanoseconds(CLOCK_MONOTONIC) - block->faulted);
+	statistic_resolved(statistics, clock_nanoseconds(CLOCK_MONOTONIC) - block->noticed);
 	statistic_add(statistics, PF_STAT_RETRANSMITS, 1);
 	probe_retransmit(host->context->trace, transfer, block_address(block, PF_SIDE_LOCAL),
 			 block->offset, block->length);
+	return true;
 }
 
 struct block *block_ready(struct transfer *transfer)

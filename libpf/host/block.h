@@ -20,7 +20,7 @@
 
 #include "base/fault.h"
 #include "device/device.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "transfer.h"
 
 enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };
@@ -28,6 +28,7 @@ enum block_state { BLOCK_READY, BLOCK_MOVING, BLOCK_FAULTED, BLOCK_RESOLVING };
 struct block {
 	TAILQ_ENTRY(block) link;
 	struct transfer *transfer;
+	const struct transfer_piece *piece; /* contains the whole block */
 	enum block_state state;
 	uint64_t token;      /* MOVING through the ring, RESOLVING: of the request */
 	struct block *along; /* MOVING through the ring: the next block in the same message */
@@ -38,12 +39,21 @@ struct block {
 	unsigned supplied;             /* times that a pager brought all pages, since the cut */
 	bool hidden;                   /* some of the block's memory is hidden (FAULT_HIDDEN) */
 	struct device_request request; /* MOVING by /dev/exanest */
-	uint64_t faulted;              /* time of the last fault, ns; 0: never */
+	uint64_t noticed;              /* time at which the last fault was noticed, ns; 0: never */
 	uint64_t started;              /* MOVING: since when, ns; 0: not traced */
 };
 
-/* Return a READY block, or NULL without memory: then the transfer has failed. */
-struct block *block_new(struct transfer *transfer, uint64_t offset, uint64_t length);
+/*
+ * Return a READY block of a piece, or NULL without memory: then the transfer has failed. The offset
+ * is the transfer's.
+ */
+struct block *block_new(struct transfer *transfer, const struct transfer_piece *piece,
+			uint64_t offset, uint64_t length);
+/*
+ * Return a READY block from the start of the run in hand on, not longer than most and not beyond
+ * the end of a piece, and take the block off the run. NULL as block_new.
+ */
+struct block *block_of_run(struct transfer *transfer, uint64_t most);
 void block_free(struct block *block);
 /* Count and record the bytes of the block as moved, and free the block. */
 void block_moved(struct block *block, enum pf_stat stat);
@@ -59,6 +69,11 @@ void block_set_ready(struct block *block);
 void block_forget(struct host_state *host, struct block *block);
 /* Return the address of the block's first byte on the side. */
 uint64_t block_address(const struct block *block, enum pf_side side);
+static inline void *block_pointer(const struct block *block)
+{
+	return (void *)(uintptr_t)(block->piece->local + block->offset);
+}
+
 /* Has the transfer failed before this block? */
 bool block_given_up(const struct transfer *transfer, const struct block *block);
 /*
@@ -75,8 +90,15 @@ bool block_may_wait(const struct block *block);
  */
 void block_fault(struct host_state *host, struct block *block, enum pf_side side, uint64_t address,
 		 enum fault_kind kind);
-/* The resolver is done with the fault: READY again, or the transfer has failed. */
-void block_resolved(struct host_state *host, struct block *block, int status, uint64_t address,
-		    enum fault_kind kind);
+/* The address, on the side, cannot be made accessible: end the transfer with PF_ERR_FAULT. */
+void block_fail(struct block *block, enum pf_side side, uint64_t address);
+/* The peer has not exposed the address: the transfer fails there. */
+void block_refuse(struct block *block, uint64_t address);
+/*
+ * Progress: an answer, of the peer or, if NULL, of this process, to the request with the token. If the
+ * request is open, the block is READY again, or the transfer has failed. False: none is open.
+ */
+bool block_resolved(struct host_state *host, const pf_peer *answerer, uint64_t token, int status,
+		    uint64_t address, enum fault_kind kind);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/page.h"
 #include "memory/touch.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define CHANNEL_MAGIC 0x346c656e6e616863 /* "channel4" */
 /* If the peer shrank the file, an access behind its end would raise SIGBUS. */

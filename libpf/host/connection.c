@@ -85,6 +85,7 @@ static void connection_close(struct connection *connection)
 {
 	struct connections *connections = connection->connections;
 
+	pthread_mutex_lock(&connections->lock);
 	if (connection->peer) {
 		*connection->owner = NULL;
 	} else if (!connection->established) {
@@ -94,6 +95,8 @@ static void connection_close(struct connection *connection)
 				 &connections->newest) = connection->next;
 	if (connection->next)
 		connection->next->previous = connection->previous;
+	/* From here on no other thread finds the connection. */
+	pthread_mutex_unlock(&connections->lock);
 	while (!STAILQ_EMPTY(&connection->outbox)) {
 		struct outgoing *outgoing = STAILQ_FIRST(&connection->outbox);
 
@@ -141,33 +144,51 @@ static void connection_lost(struct connection *connection, int status, const cha
 static void on_writable(int socket, short what, void *arg)
 {
 	struct connection *connection = arg;
+	pthread_mutex_t *lock = &connection->connections->lock;
+	struct outgoing *outgoing;
 
 	assert_service(&connection->connections->context->service);
 	(void)what;
-	while (!STAILQ_EMPTY(&connection->outbox)) {
-		struct outgoing *outgoing = STAILQ_FIRST(&connection->outbox);
-
+	pthread_mutex_lock(lock);
+	while ((outgoing = STAILQ_FIRST(&connection->outbox))) {
 		if (connection_message_send(socket, &outgoing->message, -1) == PF_ERR_AGAIN)
-			return;
+			break;
 		STAILQ_REMOVE_HEAD(&connection->outbox, next);
 		connection->outbox_count--;
 		free(outgoing);
 	}
+	pthread_mutex_unlock(lock);
+	if (outgoing)
+		return;
 	event_del(connection->writable);
 	event_add(connection->readable, NULL);
 }
 
+/* Under the lock: send, unless earlier messages wait. False: there is no room. */
+static bool connection_send(struct connection *connection, const struct connection_message *message)
+{
+	assert_locked(&connection->connections->lock, true);
+	return STAILQ_EMPTY(&connection->outbox) &&
+	       connection_message_send(connection->socket, message, -1) != PF_ERR_AGAIN;
+}
+
 static void connection_post(struct connection *connection, const struct connection_message *message)
 {
+	pthread_mutex_t *lock = &connection->connections->lock;
 	struct outgoing *outgoing;
+	bool sent;
 
 	assert_service(&connection->connections->context->service);
-	if (STAILQ_EMPTY(&connection->outbox) &&
-	    connection_message_send(connection->socket, message, -1) != PF_ERR_AGAIN)
+	pthread_mutex_lock(lock);
+	sent = connection_send(connection, message);
+	pthread_mutex_unlock(lock);
+	if (sent)
 		return;
 	outgoing = allocate_or_wait(sizeof(*outgoing));
 	outgoing->message = *message;
+	pthread_mutex_lock(lock);
 	STAILQ_INSERT_TAIL(&connection->outbox, outgoing, next);
+	pthread_mutex_unlock(lock);
 	event_add(connection->writable, NULL);
 	/*
 	 * On the called side alone, which answers: two processes that both stopped reading would
@@ -235,11 +256,24 @@ static void identify_process(struct connection *connection)
 	watch_process(connection);
 }
 
+/*
+ * Return the address of the cookie, by which peers test single copy; 0 with the option expose: a
+ * peer with an earlier version of libpf reads at the address 0, in vain, and copies nothing.
+ */
+static uint64_t connections_cookie(const struct connections *connections)
+{
+	const bool exposes = connections->context->options.expose;
+
+	return exposes ? 0 : (uint64_t)(uintptr_t)connections->cookie;
+}
+
 /* Return 0, or the errno for which single copy to and from the peer is impossible. */
 static int copy_check(const struct connection *connection, uint64_t cookie_address, uint64_t cookie)
 {
 	pid_t pid = process_is_dead(connection->process) ? 0 : connection->process->pid;
 
+	if (!cookie_address)
+		return COPY_EXPOSED;
 	return pid ? copy_probe(pid, cookie_address, cookie) : ESRCH;
 }
 
@@ -278,7 +312,8 @@ static int connection_admit(struct connection *connection, const struct connecti
 		return PF_ERR_REFUSED;
 	if (message->kind != CONNECTION_HELLO ||
 	    !connection_message_unseal(message, &hello, context->address.key) ||
-	    address_parse(&hello.from, &hello.from, sizeof(hello.from)) != PF_OK ||
+	    address_parse(&hello.from, hello.data, &hello.from, address_length(&hello.from)) !=
+		    PF_OK ||
 	    /* The option network differs: this process reaches the caller by another transport. */
 	    context->transport_back(context, &hello.from) != &transport_host) {
 		close(fd);
@@ -296,8 +331,10 @@ static int connection_admit(struct connection *connection, const struct connecti
 	if (inbox >= 0)
 		process_watch_life(connection->process, inbox);
 	incoming->from = hello.from;
+	memcpy(incoming->data, hello.data, sizeof(incoming->data));
 	incoming->process = process_get(connection->process);
-	incoming->copy_error = context->options.single_copy ?
+	/* With the option expose the owner answers, and checks, each block of the peer. */
+	incoming->copy_error = context->options.single_copy && !context->options.expose ?
 				       copy_check(connection, hello.cookie_address, hello.cookie) :
 				       ENOSYS;
 	/* Only the route stream needs the file. */
@@ -313,7 +350,7 @@ static int connection_admit(struct connection *connection, const struct connecti
 				      memory_order_relaxed);
 	device_join_pair(&context->device, &context->address, &hello.from);
 
-	welcome = (struct welcome){ .cookie_address = (uint64_t)(uintptr_t)connections->cookie,
+	welcome = (struct welcome){ .cookie_address = connections_cookie(connections),
 				    .cookie = *connections->cookie,
 				    .engine = device_address(&context->device),
 				    .slot = incoming->slot };
@@ -322,7 +359,7 @@ static int connection_admit(struct connection *connection, const struct connecti
 	connection_message_seal(connection->welcome, CONNECTION_WELCOME, &welcome,
 				context->address.key);
 	/*
-	 * Before the caller can know the inbox: host_ring_always. arm64 may make a release store,
+	 * Before the caller can know the inbox: inbox_ring_always. arm64 may make a release store,
 	 * even a sequentially consistent store, visible after later stores: hence a fence.
 	 */
 	atomic_store_explicit(&connections->inbox_known, true, memory_order_relaxed);
@@ -374,7 +411,7 @@ static void report_answer(const struct connection *connection, const struct reso
 		       &(struct notice){ .kind = NOTICE_RESOLVED,
 					 .peer = connection->peer,
 					 .token = result->token,
-					 .status = result->status == PF_OK ? PF_OK : PF_ERR_FAULT,
+					 .status = resolve_status_received(result->status),
 					 .fault = fault_kind_received(result->kind),
 					 .address = result->address });
 }
@@ -468,7 +505,9 @@ static enum received connection_receive(struct connection *connection)
 		refusal.kind = CONNECTION_EXHAUSTED;
 	if (stranger && status != PF_ERR_PEER)
 		connection_message_send(connection->socket, &refusal, -1);
-	connection_lost(connection, status, why_lost(status));
+	connection_lost(connection, status,
+			connection->farewell ? "gone: the peer closed its context" :
+					       why_lost(status));
 	return RECEIVED_END;
 }
 
@@ -544,10 +583,12 @@ static struct connection *connection_new(struct connections *connections, int so
 					     EV_READ | EV_PERSIST, on_readable, connection);
 	connection->writable = service_event(&connections->context->service, socket,
 					     EV_WRITE | EV_PERSIST, on_writable, connection);
+	pthread_mutex_lock(&connections->lock);
 	connection->next = connections->newest;
 	if (connection->next)
 		connection->next->previous = connection;
 	connections->newest = connection;
+	pthread_mutex_unlock(&connections->lock);
 	if (!peer)
 		connections->strangers++;
 	/*
@@ -721,6 +762,7 @@ int connections_open(struct connections *connections, pf_context *context, struc
 	connections->listener = listen_on(&context->address);
 	if (connections->listener < 0)
 		return PF_ERR_SYSTEM;
+	pthread_mutex_init(&connections->lock, NULL);
 	connections->spare = fcntl(connections->listener, F_DUPFD_CLOEXEC, 0);
 	connections->acceptable = event_new(context->service.base, connections->listener,
 					    EV_READ | EV_PERSIST, on_caller, connections);
@@ -730,17 +772,21 @@ int connections_open(struct connections *connections, pf_context *context, struc
 	return PF_ERR_SYSTEM;
 }
 
+static const struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
+
 /*
- * A child that was forked without exec has the listener too. Callers that wait there are turned
- * away here, and the kernel refuses later callers.
+ * A child that was forked without exec has the listener too. Callers that wait there learn here
+ * that this process closes, and the kernel refuses later callers.
  */
 static void close_listener(int listener)
 {
 	int socket;
 
 	shutdown(listener, SHUT_RDWR);
-	while ((socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+	while ((socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		connection_message_send(socket, &bye, -1);
 		close(socket);
+	}
 	close(listener);
 }
 
@@ -757,12 +803,12 @@ void connections_close(struct connections *connections)
 	if (connections->spare >= 0)
 		close(connections->spare);
 	close_listener(connections->listener);
+	pthread_mutex_destroy(&connections->lock);
 	connections->context = NULL;
 }
 
 void connections_say_bye(struct connections *connections)
 {
-	struct connection_message bye = { .magic = CONNECTION_MAGIC, .kind = CONNECTION_BYE };
 	struct connection *connection;
 
 	assert_service(&connections->context->service);
@@ -776,11 +822,12 @@ int connection_dial(const struct connections *connections, const struct address 
 	struct connection_message message;
 	struct sockaddr_un name;
 	struct hello hello = { .from = connections->context->address,
-			       .cookie_address = (uint64_t)(uintptr_t)connections->cookie,
+			       .cookie_address = connections_cookie(connections),
 			       .cookie = *connections->cookie };
 	socklen_t length = address_socket(address, &name);
 	int status;
 
+	memcpy(hello.data, connections->context->data, sizeof(hello.data));
 	do {
 		call->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	} while (call->socket < 0 && descriptor_limit_raised(errno));
@@ -815,7 +862,9 @@ void connections_adopt(struct connections *connections, pf_peer *peer, const str
 	assert_service(&connections->context->service);
 	memcpy(connection->nonce, call->nonce, sizeof(connection->nonce));
 	connection->owner = owner;
+	pthread_mutex_lock(&connections->lock);
 	*owner = connection;
+	pthread_mutex_unlock(&connections->lock);
 	identify_process(connection);
 }
 
@@ -832,28 +881,69 @@ void connections_drop(struct connections *connections, const uint8_t id[ADDRESS_
 	}
 }
 
+static struct connection_message message_of_resolve(enum connection_message_kind kind,
+						    const struct resolve *resolve)
+{
+	struct connection_message message = { .magic = CONNECTION_MAGIC, .kind = kind };
+
+	message.u.resolve = *resolve;
+	return message;
+}
+
+/* Under the lock, or on the service thread. NULL: the connection has ended. */
+static struct connection *connection_find(const struct connections *connections, uint64_t number)
+{
+	struct connection *connection = connections->newest;
+
+	while (connection && connection->number != number)
+		connection = connection->next;
+	return connection;
+}
+
+bool connections_ask_now(struct connections *connections, struct connection *const *owner,
+			 const struct resolve *request)
+{
+	const struct connection_message message = message_of_resolve(CONNECTION_RESOLVE, request);
+	bool sent;
+
+	/* A holder may have lost the processor: progress does not wait. */
+	if (pthread_mutex_trylock(&connections->lock))
+		return false;
+	/* A connection that has ended is reported to progress separately. */
+	sent = !*owner || connection_send(*owner, &message);
+	pthread_mutex_unlock(&connections->lock);
+	return sent;
+}
+
+bool connections_answer_now(struct connections *connections, uint64_t number,
+			    const struct resolve *result)
+{
+	const struct connection_message answer = message_of_resolve(CONNECTION_RESOLVED, result);
+	struct connection *connection;
+	bool sent;
+
+	pthread_mutex_lock(&connections->lock);
+	connection = connection_find(connections, number);
+	sent = !connection || connection_send(connection, &answer);
+	pthread_mutex_unlock(&connections->lock);
+	return sent;
+}
+
 void connection_ask(struct connection *connection, const struct resolve *request)
 {
-	struct connection_message message = { .magic = CONNECTION_MAGIC,
-					      .kind = CONNECTION_RESOLVE };
+	const struct connection_message message = message_of_resolve(CONNECTION_RESOLVE, request);
 
 	assert_service(&connection->connections->context->service);
-	message.u.resolve = *request;
 	connection_post(connection, &message);
 }
 
 void connections_answer(struct connections *connections, uint64_t number,
 			const struct resolve *result)
 {
-	struct connection_message answer = { .magic = CONNECTION_MAGIC,
-					     .kind = CONNECTION_RESOLVED };
-	struct connection *connection = connections->newest;
+	const struct connection_message answer = message_of_resolve(CONNECTION_RESOLVED, result);
+	struct connection *connection = connection_find(connections, number);
 
 	assert_service(&connections->context->service);
-	while (connection && connection->number != number)
-		connection = connection->next;
-	if (!connection)
-		return;
-	answer.u.resolve = *result;
-	connection_post(connection, &answer);
+	if (connection)
+		connection_post(connection, &answer);
 }

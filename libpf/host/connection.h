@@ -6,8 +6,8 @@
  * peer's process ended.
  *
  * Everything here belongs to the service thread, or, after service_stop, to the thread that closes;
- * only connection_dial is for any thread. Progress gets notices; requests of the peer go to the
- * function "resolve".
+ * only connection_dial, connections_ask_now and connections_answer_now are for any thread. Progress
+ * gets notices; requests of the peer go to the function "resolve".
  *
  * A connection is freed when its socket ends. Two things refer to a connection: the pointer given
  * to connections_adopt, which is then set to NULL, and, for an answer that takes time, the
@@ -16,6 +16,7 @@
 #ifndef PF_CONNECTION_H
 #define PF_CONNECTION_H
 
+#include <pthread.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,11 +26,11 @@
 #include "connection_message.h"
 #include "inbox.h"
 #include "notice.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 struct connection;
 
-/* Have a range resolved, then connections_answer called with this number. */
+/* Have a range resolved, then connections_answer_now or connections_answer called with this number. */
 typedef void (*connections_resolve_fn)(void *arg, uint64_t number, const struct resolve *request);
 
 /* The peer has answered, with an inbox and a slot there, both of which the callee takes over. */
@@ -48,6 +49,11 @@ struct connections {
 	int spare; /* kept open, to be closed to tell a caller of a lack of descriptors */
 	struct event *acceptable;
 	struct timeval handshake; /* how long strangers may be silent; does not change */
+	/*
+	 * For senders on other threads: the service thread, which alone changes the list, the
+	 * pointers of peers to connections and the outboxes, holds the lock for each change.
+	 */
+	pthread_mutex_t lock;
 	struct connection *newest;
 	uint64_t numbers;                /* given to connections until now */
 	unsigned strangers;              /* callers without proof yet of knowing the key */
@@ -93,6 +99,16 @@ void connections_report_refused(struct connections *connections, pf_peer *peer);
 
 /* Close all connections with the process of this id, without a notice. */
 void connections_drop(struct connections *connections, const uint8_t id[ADDRESS_ID_BYTES]);
+
+/*
+ * Any thread: as connection_ask, of the peer's connection, and connections_answer, unless messages
+ * wait for room in the socket, or, of connections_ask_now, another thread sends. False: the service
+ * thread has to send.
+ */
+bool connections_ask_now(struct connections *connections, struct connection *const *owner,
+			 const struct resolve *request);
+bool connections_answer_now(struct connections *connections, uint64_t number,
+			    const struct resolve *result);
 
 /* Ask the peer to resolve a range. Progress gets the answer as NOTICE_RESOLVED. */
 void connection_ask(struct connection *connection, const struct resolve *request);

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/address.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define CONNECTION_MAGIC 0x33706670 /* "pfp3" */
 /* Descriptors that come with a message. */
@@ -35,7 +35,8 @@ enum connection_message_kind {
 
 struct hello {
 	struct address from;
-	uint64_t cookie_address, cookie; /* see copy_probe */
+	uint8_t data[PF_DATA_MOST];      /* of the caller, behind the address */
+	uint64_t cookie_address, cookie; /* see copy_probe; address 0: see COPY_EXPOSED */
 };
 
 struct welcome {
@@ -53,6 +54,12 @@ struct resolve {
 	uint32_t kind;  /* RESOLVED: enum fault_kind */
 	uint32_t unused;
 };
+
+/* Return the status of an answer to a resolve request; an invalid status counts as PF_ERR_FAULT. */
+static inline int resolve_status_received(int32_t status)
+{
+	return status == PF_OK || status == PF_ERR_REFUSED ? status : PF_ERR_FAULT;
+}
 
 #define CONNECTION_SEALED_MAX (crypto_secretbox_MACBYTES + sizeof(struct hello))
 

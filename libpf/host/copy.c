@@ -2,70 +2,114 @@
 #include "copy.h"
 
 #include <errno.h>
-#include <sys/uio.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/probe.h"
 
-static ssize_t copy_once(pid_t pid, bool put, void *local, uint64_t remote, size_t length)
+void copy_list_grow(struct copy_list *list, unsigned most)
 {
-	struct iovec here = { local, length };
-	struct iovec there = { (void *)(uintptr_t)remote, length };
+	struct iovec *pieces = malloc(2 * most * sizeof(*pieces));
 
-	return put ? process_vm_writev(pid, &here, 1, &there, 1, 0) :
-		     process_vm_readv(pid, &here, 1, &there, 1, 0);
+	assert_that(most <= IOV_MAX);
+	if (!pieces)
+		return;
+	list->here = pieces;
+	list->there = pieces + most;
+	list->most = most;
 }
 
-/* Copy the whole of a range, or up to the first byte that cannot be copied. */
-static int copy_range(pid_t pid, bool put, void *local, uint64_t remote, size_t length,
-		      size_t *moved)
+void copy_list_shrink(struct copy_list *list)
 {
-	size_t done = 0;
-	ssize_t bytes;
+	free(list->here);
+}
 
+static ssize_t copy_once(pid_t pid, bool put, const struct iovec *here, const struct iovec *there,
+			 unsigned count)
+{
+	return put ? process_vm_writev(pid, here, count, there, count, 0) :
+		     process_vm_readv(pid, here, count, there, count, 0);
+}
+
+static void piece_advance(struct iovec *piece, size_t bytes)
+{
+	piece->iov_base = (char *)piece->iov_base + bytes;
+	piece->iov_len -= bytes;
+}
+
+/* Copy count pieces, or up to the first byte that cannot be copied. */
+static int copy_pieces(pid_t pid, bool put, struct iovec *here, struct iovec *there, unsigned count,
+		       size_t *moved)
+{
+	ssize_t bytes;
+	size_t left;
+
+	*moved = 0;
 	/* After a short count, the next call starts at the cause and returns its errno. */
-	while (done < length) {
-		bytes = copy_once(pid, put, (char *)local + done, remote + done, length - done);
-		if (bytes <= 0) {
-			*moved = done;
+	while (count) {
+		bytes = copy_once(pid, put, here, there, count);
+		if (bytes <= 0)
 			return bytes ? errno : EFAULT;
+		*moved += (size_t)bytes;
+		for (left = (size_t)bytes; count && left >= here->iov_len; count--) {
+			left -= here++->iov_len;
+			there++;
 		}
-		done += (size_t)bytes;
+		if (count) {
+			piece_advance(here, left);
+			piece_advance(there, left);
+		}
 	}
-	*moved = done;
 	return 0;
 }
 
-int copy_process(const struct process *process, bool put, void *local, uint64_t remote,
-		 size_t length, size_t *moved)
+int copy_process(const struct process *process, bool put, struct copy_list *list, size_t *moved)
 {
 	*moved = 0;
 	return process_is_dead(process) ?
 		       ESRCH :
-		       copy_range(process->pid, put, local, remote, length, moved);
+		       copy_pieces(process->pid, put, list->here, list->there, list->count, moved);
 }
 
+/* Each piece is copied by itself, because the trace has the time of each. */
 int copy_traced(struct trace *trace, const void *transfer, const struct process *process,
-		const uint8_t *peer, bool put, void *local, uint64_t remote, size_t length,
-		size_t *moved)
+		const uint8_t *peer, bool put, struct copy_list *list, size_t *moved)
 {
-	uint64_t since = trace_time(trace);
-	int error = copy_process(process, put, local, remote, length, moved);
+	int error = process_is_dead(process) ? ESRCH : 0;
+	unsigned i;
 
-	if (*moved)
-		record_moved(trace, since, transfer, put, (uintptr_t)local, remote, *moved, peer);
+	*moved = 0;
+	for (i = 0; i < list->count && !error; i++) {
+		uint64_t local = (uintptr_t)list->here[i].iov_base;
+		uint64_t remote = (uintptr_t)list->there[i].iov_base;
+		uint64_t since = trace_time(trace);
+		size_t length;
+
+		error = copy_pieces(process->pid, put, &list->here[i], &list->there[i], 1, &length);
+		if (length)
+			record_moved(trace, since, transfer, put, local, remote, length, peer);
+		*moved += length;
+	}
 	return error;
 }
 
-enum pf_side copy_fault_side(const struct process *process, bool put, const void *local,
+static int copy_from(pid_t pid, void *to, uint64_t address, size_t length, size_t *moved)
+{
+	struct iovec here = { to, length }, there = { (void *)(uintptr_t)address, length };
+
+	return copy_pieces(pid, false, &here, &there, 1, moved);
+}
+
+enum pf_side copy_fault_side(const struct process *process, bool put, uint64_t local,
 			     uint64_t remote)
 {
 	/* The main thread of this process may have ended. */
 	pid_t source = put ? gettid() : process->pid;
-	uint64_t address = put ? (uint64_t)(uintptr_t)local : remote;
+	size_t moved;
 	char byte;
 
-	if (copy_once(source, false, &byte, address, 1) == 1)
+	if (!copy_from(source, &byte, put ? local : remote, 1, &moved))
 		return put ? PF_SIDE_REMOTE : PF_SIDE_LOCAL;
 	return put ? PF_SIDE_LOCAL : PF_SIDE_REMOTE;
 }
@@ -74,7 +118,7 @@ int copy_probe(pid_t pid, uint64_t cookie_address, uint64_t cookie)
 {
 	uint64_t value = 0;
 	size_t moved;
-	int error = copy_range(pid, false, &value, cookie_address, sizeof(value), &moved);
+	int error = copy_from(pid, &value, cookie_address, sizeof(value), &moved);
 
 	if (error)
 		return error;
@@ -87,6 +131,8 @@ const char *copy_refusal(int error)
 	case EPERM:
 		return PF_PATH_RING ": process_vm_readv is not permitted towards this process "
 				    "(user namespace, other user, seccomp or Yama)";
+	case COPY_EXPOSED:
+		return PF_PATH_RING ": the peer exposes ranges alone (its option expose is 1)";
 	case ENOSYS:
 		return PF_PATH_RING ": this kernel or container has no process_vm_readv";
 	case ESRCH:

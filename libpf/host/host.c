@@ -25,7 +25,7 @@
  * Under the peer's lock: send a message in two pieces, the second at the offset in a cache line of
  * the caller's memory. Returns whether there was room; *status as host_peer_reserve's.
  */
-static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
+static bool send_pieces(struct host_peer *peer, uint32_t tag, const void *header,
 			size_t header_length, const char *payload, size_t length, int *status)
 {
 	size_t first = number_max(PF_PIECE_FIRST, (header_length + 7) & ~(size_t)7);
@@ -55,7 +55,7 @@ static bool send_pieces(struct host_peer *peer, uint8_t tag, const void *header,
 }
 
 /* Send any other message likewise. */
-static inline bool send_whole(struct host_peer *peer, uint8_t tag, const void *header,
+static inline bool send_whole(struct host_peer *peer, uint32_t tag, const void *header,
 			      size_t header_length, const void *payload, size_t length,
 			      pf_pack_fn pack, void *arg, int *status)
 {
@@ -93,12 +93,12 @@ static void touch_pages(const void *start, size_t length)
 		(void)bytes[length - 1];
 }
 
-static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t header_length,
+static int host_send(pf_peer *base, uint32_t tag, const void *header, size_t header_length,
 		     const void *payload, size_t length, pf_pack_fn pack, void *arg)
 {
 	struct host_peer *peer = (struct host_peer *)base;
 	struct statistics *statistics = &base->context->statistics;
-	int status = PF_DONE;
+	int status = PF_OK;
 	bool sent;
 
 	if (base->context->threads) {
@@ -121,18 +121,10 @@ static int host_send(pf_peer *base, uint8_t tag, const void *header, size_t head
 	activity_moved(&base->context->activity);
 	statistic_add(statistics, PF_STAT_SENDS, 1);
 	statistic_add(statistics, PF_STAT_SEND_BYTES, header_length + length);
-	return PF_DONE;
+	return PF_OK;
 }
 
 /* ---- opening and closing ---- */
-
-static enum inbox_sleeper options_sleeper(const pf_options *options)
-{
-	if (!options->idle_polls)
-		return INBOX_NEVER_SLEEPS;
-	return options->idle_polls > INBOX_ANNOUNCED_POLLS ? INBOX_SLEEPS_ANNOUNCED :
-							     INBOX_SLEEPS_AT_ONCE;
-}
 
 static void host_wake(pf_context *context)
 {
@@ -149,6 +141,14 @@ static void begin_life(struct task *task, bool dropped)
 		life_begin(state->inbox.memory);
 }
 
+static void host_log_engine(pf_context *context)
+{
+	const char *why = atomic_load_explicit(&context->device.why, memory_order_relaxed);
+
+	log_add(&context->log, NULL, PF_LOG_INFO, "engine: %s",
+		why ? why : EXANEST_DEVICE ", for peers in reach");
+}
+
 static int host_open(pf_context *context, void *memory, const char **why)
 {
 	const struct ring ring = { .size = context->options.ring_size };
@@ -163,7 +163,9 @@ static int host_open(pf_context *context, void *memory, const char **why)
 	context->wake = host_wake;
 	state->context = context;
 	device_open(&context->device, &context->options, &context->memory.pagers);
-	status = inbox_create(&state->inbox, options_sleeper(&context->options));
+	host_log_engine(context);
+	status = inbox_create(&state->inbox,
+			      context->options.wake ? INBOX_SLEEPS_ANNOUNCED : INBOX_NEVER_SLEEPS);
 	if (status != PF_OK)
 		goto fail_device;
 	TAILQ_INIT(&state->turns);
@@ -173,7 +175,7 @@ static int host_open(pf_context *context, void *memory, const char **why)
 	atomic_init(&state->ring_allowance, (int64_t)context->options.ring_memory);
 	randombytes_buf(&state->cookie, sizeof(state->cookie));
 	/* Before a peer can know the address, and test whether copies are permitted. */
-	if (context->options.single_copy)
+	if (context->options.single_copy && !context->options.expose)
 		tracer_permit(context->options.ptracer);
 	answers_init(&host->answers, context);
 	polling_init(&host->polling, state, &host->answers);
@@ -248,18 +250,18 @@ static void host_close(void *memory)
 /* ---- notices of the service thread ---- */
 
 /* NULL: out of memory. */
-static pf_peer *peer_of(struct host *host, const struct address *address)
+static pf_peer *peer_of(struct host *host, const struct address *address, const uint8_t *data)
 {
 	pf_context *context = host->state.context;
 
-	return peers_get(&context->peers, context, address->id, address,
+	return peers_get(&context->peers, context, address, data,
 			 context->transport_back(context, address));
 }
 
 /* False: out of memory, nothing happened. */
 static bool add_incoming(struct host *host, struct incoming *incoming)
 {
-	pf_peer *base = peer_of(host, &incoming->from);
+	pf_peer *base = peer_of(host, &incoming->from, incoming->data);
 	struct host_peer *peer = (struct host_peer *)base;
 
 	if (!base)
@@ -268,8 +270,8 @@ static bool add_incoming(struct host *host, struct incoming *incoming)
 	 * libpf never makes a second channel from one peer, nor a channel from a peer whose address
 	 * names another host. A peer that this process has given up may not know of the end yet.
 	 */
-	if (base->transport != &transport_host || peer->incoming || peer_state(base) == PEER_GONE) {
-		if (base->transport == &transport_host && peer_state(base) == PEER_GONE)
+	if (base->transport != &transport_host || peer->incoming || peer_is_gone(base)) {
+		if (base->transport == &transport_host && peer_is_gone(base))
 			host_peer_disconnect(peer);
 		incoming_destroy(incoming);
 		return true;
@@ -312,7 +314,7 @@ static bool handle_gone(struct host *host, pf_peer *base, struct notice *notice)
 	/*
 	 * A process that only claims to be a peer of the network has no say in the end of the peer.
 	 */
-	if (base->transport != &transport_host || peer_state(base) == PEER_GONE)
+	if (base->transport != &transport_host || peer_is_gone(base))
 		return true;
 	if (peer_still_moves(state, peer, notice))
 		return false;
@@ -322,6 +324,7 @@ static bool handle_gone(struct host *host, pf_peer *base, struct notice *notice)
 	host_peer_unlink(peer, notice->status, notice->why, notice->farewell);
 	/* Blocks that the device still moves must not outlive the transfers that end here. */
 	device_drain(state, peer);
+	resolve_forget(state, peer);
 	operations_fail(state, peer, notice->status);
 	answers_forget(&host->answers, peer);
 	host_peer_lock(peer);
@@ -329,15 +332,6 @@ static bool handle_gone(struct host *host, pf_peer *base, struct notice *notice)
 	host_peer_unlock(peer);
 	host_peer_disconnect(peer);
 	return true;
-}
-
-static void handle_resolved(struct host_state *state, const struct notice *notice)
-{
-	struct block *block = request_close(&state->requests, notice->token, REQUEST_RESOLVE,
-					    notice->peer);
-
-	if (block)
-		block_resolved(state, block, notice->status, notice->address, notice->fault);
 }
 
 /* False: out of memory, or a peer still moves a run: to be tried again. */
@@ -354,10 +348,14 @@ static bool notice_handle(struct host *host, struct notice *notice)
 		break;
 	case NOTICE_GONE:
 		if (!peer)
-			peer = peer_of(host, &notice->from);
+			peer = peer_of(host, &notice->from, NULL);
 		return peer && handle_gone(host, peer, notice);
+	case NOTICE_DISCONNECTED:
+		((struct host_peer *)peer)->disconnecting--;
+		break;
 	case NOTICE_RESOLVED:
-		handle_resolved(&host->state, notice);
+		(void)block_resolved(&host->state, peer, notice->token, notice->status,
+				     notice->address, notice->fault);
 		break;
 	case NOTICE_ATOMIC:
 		answers_atomic_resolved(&host->answers, notice->atomic);
@@ -401,6 +399,8 @@ int host_advance_operations(struct host *host)
 	count += operations_advance(state);
 	if (device->in_flight)
 		count += device_ring_bell(device);
+	if (state->asks_count)
+		resolve_expire(state, false);
 	return count;
 }
 
@@ -411,8 +411,11 @@ static bool host_may_sleep(void *memory)
 	struct host *host = memory;
 	struct host_state *state = &host->state;
 
+	/* An owner that computes wakes nobody. */
+	if (state->asks_count)
+		resolve_expire(state, true);
 	return (!operations_active(&state->context->operations) || operations_wait(state)) &&
-	       !host->answers.first;
+	       !host->answers.first && !state->asks_count;
 }
 
 /*
@@ -463,7 +466,7 @@ static uint64_t host_sleep_ahead(const void *host)
 	const struct host_state *state = &((const struct host *)host)->state;
 
 	return inbox_sleeper(state->inbox.memory) == INBOX_SLEEPS_ANNOUNCED ?
-		       INBOX_ANNOUNCED_POLLS :
+		       INBOX_ANNOUNCED_NANOSECONDS :
 		       0;
 }
 
@@ -476,26 +479,8 @@ static void host_prepare_yield(void *memory)
 {
 	struct host *host = memory;
 
-	if (!host_all_ring(host))
+	if (!host_all_ring(host) && inbox_sleeper(host->state.inbox.memory) != INBOX_NEVER_SLEEPS)
 		polling_settle(&host->polling, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC));
-}
-
-static void host_set_yielding(void *memory, bool yields)
-{
-	struct host *host = memory;
-
-	atomic_store_explicit(&host->state.inbox.memory->yields, yields, memory_order_relaxed);
-}
-
-/* The partner's inbox stays mapped: only progress unmaps inboxes. */
-static bool host_partner_yields(void *memory)
-{
-	struct host *host = memory;
-	struct inbox_memory *inbox = atomic_load_explicit(&host->state.partner,
-							  memory_order_relaxed);
-
-	assert_progress(host->state.context);
-	return inbox && atomic_load_explicit(&inbox->yields, memory_order_relaxed);
 }
 
 static void host_prepare_sleep(void *memory)
@@ -522,7 +507,7 @@ static bool host_has_work(void *memory)
 	       atomic_load_explicit(&state->inbox.memory->bell, memory_order_relaxed);
 }
 
-static enum idle_slept host_sleep(void *host, uint64_t microseconds)
+static enum slept host_sleep(void *host, uint64_t microseconds)
 {
 	return inbox_wait(&((struct host *)host)->state.inbox, microseconds);
 }
@@ -545,6 +530,8 @@ static enum transport_reach host_reach(const void *host, const struct address *a
 	const pf_context *context = ((const struct host *)host)->state.context;
 	const char *remote = address_unreachable(&context->address, address);
 
+	if (!remote && address->host_version != context->address.host_version)
+		remote = "on this host, but its version of libpf shares memory in another form";
 	*why = remote ? remote : "on this host";
 	return remote ? TRANSPORT_UNREACHED : TRANSPORT_REACHED;
 }
@@ -558,7 +545,6 @@ static void host_count(void *host)
 
 /* host_poll and host_advance are inline in each poll. */
 const struct transport transport_host = {
-	.name = "host",
 	.state_size = sizeof(struct host),
 	.open = host_open,
 	.linger = host_linger,
@@ -571,8 +557,6 @@ const struct transport transport_host = {
 	.has_news = host_has_work,
 	.prepare_sleep = host_prepare_sleep,
 	.prepare_yield = host_prepare_yield,
-	.set_yielding = host_set_yielding,
-	.partner_yields = host_partner_yields,
 	.all_ring = host_all_ring,
 	.allow_waiter = host_allow_waiter,
 	.sleep_ahead = host_sleep_ahead,
@@ -583,8 +567,10 @@ const struct transport transport_host = {
 	.peer_size = sizeof(struct host_peer),
 	.peer_init = host_peer_init,
 	.peer_destroy = host_peer_destroy,
+	.peer_in_use = host_peer_in_use,
 	.send = host_send,
 	.has_room = host_peer_has_room,
 	.transfer = transfer_post,
+	.put_signal = transfer_post_signal,
 	.atomic = atomic_post,
 };

@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/page.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 static_assert(sizeof(struct inbox_memory) + LIFE_BYTES == 4096, "a page, whatever its size");
 
@@ -112,7 +112,7 @@ void inbox_announce_sleep(struct inbox *inbox)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-enum idle_slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
+enum slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(microseconds / 1000000),
 				    .tv_nsec = (long)(microseconds % 1000000) * 1000 };
@@ -121,9 +121,9 @@ enum idle_slept inbox_wait(struct inbox *inbox, uint64_t microseconds)
 			    0;
 
 	if (error == ETIMEDOUT)
-		return IDLE_TIMED_OUT;
+		return SLEPT_TIMED_OUT;
 	/* EAGAIN: a writer woke the sleeper after the announcement, before the sleep. */
-	return error == EAGAIN ? IDLE_NOT_SLEPT : IDLE_WOKEN;
+	return error == EAGAIN ? SLEPT_NOT : SLEPT_WOKEN;
 }
 
 void inbox_stay_awake(struct inbox *inbox)

@@ -37,7 +37,7 @@
  *     all other channels in rotation and finds the message. A reader that ever sleeps
  *     does not rely on the rotation: its writers do not look at "polled" and always ring.
  *
- * A reader that announces sleep INBOX_ANNOUNCED_POLLS polls ahead spares the writers W5 (7 % of a
+ * A reader that announces sleep INBOX_ANNOUNCED_NANOSECONDS ahead spares the writers W5 (7 % of a
  * barrier of 64 ranks on two cores). By S3, a writer's stores before W6 have left the store buffer.
  * If not, because the writer was stopped just there, the reader finds the stores at the end of the
  * sleep's time. (The reader could spare the writers W5 with membarrier(2) as well, but membarrier
@@ -62,20 +62,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/idle.h"
+#include "base/slept.h"
 #include "life.h"
 
 /* Fills a page of 4 KiB; a multiple of 8, because the reader looks at 8 marks at a time. */
 #define INBOX_SLOTS (4096 - 16 - LIFE_BYTES)
 #define INBOX_NO_SLOT UINT32_MAX
 
-/* Empty polls between the announcement of a sleep and the sleep. */
-#define INBOX_ANNOUNCED_POLLS 32
+/*
+ * Time between the announcement of a sleep and the sleep, ns: the stores of a writer leave the store
+ * buffer within some ten transfers of a cache line, of up to 170 ns (benchmarks/promises).
+ */
+#define INBOX_ANNOUNCED_NANOSECONDS 5000
 
 enum inbox_sleeper {
 	INBOX_NEVER_SLEEPS,
 	INBOX_SLEEPS_AT_ONCE,   /* at the announcement: a writer needs a fence */
-	INBOX_SLEEPS_ANNOUNCED, /* INBOX_ANNOUNCED_POLLS polls later */
+	INBOX_SLEEPS_ANNOUNCED, /* INBOX_ANNOUNCED_NANOSECONDS later */
 };
 
 /* A writer that rings stores to every field: for the first few peers in one cache line. */
@@ -84,7 +87,6 @@ struct inbox_memory {
 	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
 	_Atomic uint32_t sleeping; /* 1: the reader sleeps, or is about to; a futex */
 	_Atomic uint8_t overflow;  /* the common mark of all writers without a slot */
-	_Atomic uint8_t yields;    /* 1: the reader yielded the processor; a hint */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
 };
 
@@ -125,6 +127,9 @@ static inline void inbox_wake(struct inbox_memory *memory, enum inbox_sleeper sl
 {
 	if (sleeper != INBOX_SLEEPS_ANNOUNCED)
 		atomic_thread_fence(memory_order_seq_cst);
+	else
+		/* The store comes first in the program, and leaves the processor by itself. */
+		atomic_signal_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&memory->sleeping, memory_order_relaxed))
 		inbox_wake_sleeper(memory);
 }
@@ -160,6 +165,12 @@ struct bell {
 	enum inbox_sleeper sleeper; /* may the reader be asleep? */
 };
 
+/* Writer: did the reader sleep a moment ago? */
+static inline bool bell_sleeps(const struct bell *bell)
+{
+	return atomic_load_explicit(&bell->inbox->sleeping, memory_order_relaxed);
+}
+
 /* Writer: announce a message to a reader that may be asleep. */
 static inline void bell_ring(const struct bell *bell)
 {
@@ -177,7 +188,7 @@ void inbox_announce_sleep(struct inbox *inbox);
  * Sleep for at most the given time; a writer that saw the announcement ends the sleep. The
  * announcement stays. Another thread of the reader may sleep in place of the reader.
  */
-enum idle_slept inbox_wait(struct inbox *inbox, uint64_t microseconds);
+enum slept inbox_wait(struct inbox *inbox, uint64_t microseconds);
 /* Take the announcement back. */
 void inbox_stay_awake(struct inbox *inbox);
 /* Take the announcement back, and end all sleeps. */

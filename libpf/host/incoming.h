@@ -24,6 +24,7 @@ struct incoming {
 	struct channel channel;
 	struct host_peer *peer; /* the writer; NULL before it is added to polling */
 	bool polled, broken;
+	bool refused;      /* if broken: owners_receive refused a message */
 	bool rang;         /* the writer has rung the bell */
 	uint64_t settling; /* time since when polling_settle knows of rang, ns; 0: unknown */
 	bool rings;        /* the writer rings the bell for every message: no need to poll */
@@ -37,8 +38,9 @@ struct incoming {
 	struct serves serves;
 	/* From the handshake. */
 	struct address from;
-	struct process *process; /* the writer; a reference */
-	int copy_error;          /* 0: this process may copy from and to the writer's memory */
+	uint8_t data[PF_DATA_MOST]; /* of the caller */
+	struct process *process;    /* the writer; a reference */
+	int copy_error;             /* 0: this process may copy from and to the writer's memory */
 };
 
 /* Unmap and free the channel, after polling_drop. */

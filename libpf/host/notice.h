@@ -13,25 +13,26 @@
 #include "base/address.h"
 #include "base/fault.h"
 #include "inbox.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "process.h"
 
 struct incoming;
 struct parked_atomic;
 
 enum notice_kind {
-	NOTICE_INCOMING, /* a peer opened a channel to this process */
-	NOTICE_LINKED,   /* a peer accepted this process's channel */
-	NOTICE_GONE,     /* a peer's process ended, or refused a call */
-	NOTICE_RESOLVED, /* a fault was resolved, or cannot be */
-	NOTICE_ATOMIC,   /* the page of a peer's atomic was resolved, or cannot be */
+	NOTICE_INCOMING,     /* a peer opened a channel to this process */
+	NOTICE_LINKED,       /* a peer accepted this process's channel */
+	NOTICE_GONE,         /* a peer's process ended, or refused a call */
+	NOTICE_DISCONNECTED, /* the service thread refers to the peer no more */
+	NOTICE_RESOLVED,     /* a fault was resolved, or cannot be */
+	NOTICE_ATOMIC,       /* the page of a peer's atomic was resolved, or cannot be */
 };
 
 struct notice {
 	struct notice *next;
 	enum notice_kind kind;
 	struct incoming *incoming; /* INCOMING */
-	pf_peer *peer;             /* LINKED, RESOLVED; GONE: the called peer */
+	pf_peer *peer;             /* LINKED, RESOLVED, DISCONNECTED; GONE: the called peer */
 	struct address from;       /* GONE without peer: the calling peer */
 	bool farewell;             /* GONE: in good order */
 	uint64_t deadline; /* GONE: to be handled then at the latest, CLOCK_MONOTONIC, ns; 0: not set */
@@ -57,7 +58,7 @@ static inline bool notices_waiting(const struct notices *notices)
 
 /* Any thread: push a notice of the heap; progress frees it. */
 void notice_push(struct notices *notices, struct notice *notice);
-/* Any thread but progress: report a copy of the notice, and wake progress. Waits for memory. */
+/* Any thread: report a copy of the notice, and wake progress. Waits for memory. */
 void notices_report(struct notices *notices, const struct notice *notice);
 /* Progress: report a peer that is gone, where the end cannot be handled. False: out of memory. */
 bool notices_report_gone(struct notices *notices, pf_peer *peer, int status, const char *why);

@@ -16,8 +16,9 @@
 #include "base/check.h"
 #include "channel.h"
 #include "common/peer.h"
+#include "copy.h"
 #include "inbox.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "process.h"
 #include "route.h"
 #include "state.h"
@@ -47,6 +48,7 @@ struct host_peer {
 	struct bell known_bell;   /* target of bell; constant from then on */
 	unsigned answers_waiting; /* for room in out; progress's own */
 	uint64_t answers_held;    /* the last turn of answers_advance without room for an answer */
+	unsigned disconnecting;   /* drop tasks not heard of yet; progress's own */
 	unsigned atomics_parked;  /* for a page of this process; progress's own */
 	struct process *process;  /* a reference; NULL before the peer linked or called */
 	pthread_mutex_t lock;     /* the sending side: out, state */
@@ -54,8 +56,10 @@ struct host_peer {
 	size_t refused_length;    /* of the last message without room in out; under the lock */
 	uint64_t shares_free;     /* bit set: slot in out is free; progress's own */
 	uint32_t share_generation;
-	unsigned alone;      /* next transfers without sharing: SHARE_BUSY_MAX; progress's own */
-	unsigned alone_next; /* last start value of alone; 0: the peer helped */
+	unsigned alone;        /* next transfers without sharing: SHARE_BUSY_MAX; progress's own */
+	unsigned alone_next;   /* last start value of alone; 0: the peer helped */
+	unsigned unasked;      /* next requests to resolve by the socket at once; progress's own */
+	unsigned unasked_next; /* last start value of unasked */
 	struct incoming *incoming; /* the peer's channel to this process, if any; progress's own */
 	uint64_t block_most;       /* longest of the peer's rings, if known; progress's own */
 	unsigned requests_waiting; /* for an answer of the peer; progress's own */
@@ -65,7 +69,7 @@ struct host_peer {
 	uint64_t engine;                           /* the peer's address at /dev/exanest; 0: none */
 	unsigned device_moving;                    /* submissions in flight; progress's own */
 	int copy_error;                /* 0, or the errno for which single copy is impossible */
-	struct connection *connection; /* the service thread's own */
+	struct connection *connection; /* changed by the service thread under connections.lock */
 	_Atomic(struct residency *) residency; /* NULL before the first transfer */
 };
 
@@ -103,6 +107,8 @@ void host_peer_unlink(struct host_peer *peer, int status, const char *why, bool 
  * gone. A living peer learns in this way of the loss of this process.
  */
 void host_peer_disconnect(struct host_peer *peer);
+/* For the table of the transport. */
+bool host_peer_in_use(const pf_peer *peer);
 /* Progress, once nothing of the peer is in use: unmap the memory shared with the peer. */
 void host_peer_unmap(struct host_peer *peer);
 /*
@@ -116,6 +122,12 @@ void host_peer_met(struct host_peer *peer);
  */
 uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, uint64_t remote,
 			 uint64_t length, enum pf_side *side);
+/*
+ * Any thread: can all pieces of a list be copied without waiting for a page? If not, the list
+ * ends before the first absent byte; *side has the page.
+ */
+bool host_peer_list_ready(struct host_peer *peer, bool put, struct copy_list *list,
+			  enum pf_side *side);
 /* Progress: the peer found that the absent page was never touched; see residency_note_hole. */
 void host_peer_note_hole(struct host_peer *peer, uint64_t remote);
 /* Progress: the kernel has stopped permitting single copy, with this errno. */
@@ -177,10 +189,10 @@ static inline const struct bell *host_peer_bell(const struct host_peer *peer)
 static inline bool host_peer_enter(struct host_peer *peer)
 {
 	if (!peer->peer.context->threads)
-		return peer_state(&peer->peer) == PEER_LINKED;
+		return peer_state(&peer->peer) == PF_PEER_CONNECTED;
 	atomic_fetch_add_explicit(&peer->posting, 1, memory_order_seq_cst);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (peer_state(&peer->peer) == PEER_LINKED)
+	if (peer_state(&peer->peer) == PF_PEER_CONNECTED)
 		return true;
 	atomic_fetch_sub_explicit(&peer->posting, 1, memory_order_release);
 	return false;
@@ -211,7 +223,7 @@ static inline uint8_t *host_peer_reserve(struct host_peer *peer, size_t length, 
 	uint8_t *payload;
 
 	assert_locked(&peer->lock, peer->peer.context->threads);
-	if (__builtin_expect(!peer->out.memory || peer_state(&peer->peer) == PEER_GONE, 0)) {
+	if (__builtin_expect(!peer->out.memory || peer_is_gone(&peer->peer), 0)) {
 		*status = host_peer_connect(peer, true);
 		if (*status != PF_OK)
 			return NULL;
@@ -251,7 +263,7 @@ static inline bool host_peer_takes_blocks(const struct host_peer *peer)
  * Under the peer's lock: publish the place of host_peer_reserve, with the reserved length or less.
  */
 static inline void host_peer_commit(struct host_peer *peer, size_t length, uint8_t kind,
-				    uint8_t tag)
+				    uint32_t tag)
 {
 	const struct bell *bell;
 
@@ -263,8 +275,6 @@ static inline void host_peer_commit(struct host_peer *peer, size_t length, uint8
 		return;
 	if (__builtin_expect(bell->sleeper, 0)) {
 		bell_ring(bell);
-		atomic_store_explicit(&peer->peer.context->host->partner, bell->inbox,
-				      memory_order_relaxed);
 	} else if (!atomic_load_explicit(&peer->out.memory->polled, memory_order_relaxed)) {
 		inbox_ring(bell->inbox, bell->slot);
 	}

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "common/owners.h"
 #include "message.h"
 #include "peer.h"
+#include "resolve.h"
 #include "serve.h"
 
 /* Messages taken from one channel before the next channel's turn. */
@@ -85,7 +87,8 @@ int polling_add(struct polling *polling, struct incoming *incoming)
 	polling->all[polling->all_count++] = incoming;
 	polling->silent++;
 	atomic_store_explicit(&incoming->channel.memory->pieces,
-			      polling->context->receive_pieces != NULL, memory_order_relaxed);
+			      polling->context->callbacks.receive_pieces != NULL,
+			      memory_order_relaxed);
 	atomic_store_explicit(&incoming->channel.memory->blocks, 1, memory_order_relaxed);
 	start_polling(polling, incoming);
 	return PF_OK;
@@ -98,22 +101,34 @@ static inline void count_message(pf_context *context, size_t length)
 	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, length);
 }
 
-static void message_deliver(struct polling *polling, struct incoming *incoming,
-			    const struct ring_entry *entry, uint8_t *data, size_t length)
+enum dispatched { DISPATCHED, UNFINISHED, REFUSED, BROKEN };
+
+static enum dispatched dispatched_by_owner(pf_context *context, const struct incoming *incoming,
+					   const struct ring_entry *entry)
+{
+	const struct iovec piece = { entry->payload, entry->length };
+
+	return owners_receive(context, &incoming->peer->peer, entry->tag, &piece, 1,
+			      entry->length) ?
+		       DISPATCHED :
+		       REFUSED;
+}
+
+static inline enum dispatched message_deliver(struct polling *polling, struct incoming *incoming,
+					      const struct ring_entry *entry)
 {
 	pf_context *context = polling->context;
 
-	count_message(context, length);
-	if (context->receive)
-		context->receive(context, &incoming->peer->peer, entry->tag, data, length,
-				 context->receive_arg);
+	count_message(context, entry->length);
+	if (__builtin_expect(context->owners.count || !context->callbacks.receive, 0))
+		return dispatched_by_owner(context, incoming, entry);
+	context->callbacks.receive(context, &incoming->peer->peer, entry->tag, entry->payload,
+				   entry->length, context->callbacks.arg);
+	return DISPATCHED;
 }
 
-enum dispatched { DISPATCHED, UNFINISHED, BROKEN };
-
-/* False: the entry is malformed. */
-static bool deliver_pieces(struct polling *polling, struct incoming *incoming,
-			   const struct ring_entry *entry)
+static enum dispatched deliver_pieces(struct polling *polling, struct incoming *incoming,
+				      const struct ring_entry *entry)
 {
 	const struct message_pieces *message = (const struct message_pieces *)entry->payload;
 	uint8_t *data = entry->payload + sizeof(*message);
@@ -122,23 +137,22 @@ static bool deliver_pieces(struct polling *polling, struct incoming *incoming,
 	uint32_t first, gap;
 
 	if (entry->length < sizeof(*message))
-		return false;
+		return BROKEN;
 	/* A hostile writer changes the fields: one load each. */
 	first = *(const volatile uint32_t *)&message->first;
 	gap = *(const volatile uint32_t *)&message->gap;
 	if (first < PF_PIECE_FIRST || first % 8 || gap >= MESSAGE_ALIGNMENT ||
 	    first >= entry->length - sizeof(*message) ||
 	    gap >= entry->length - sizeof(*message) - first)
-		return false;
+		return BROKEN;
 	pieces[0] = (struct iovec){ data, first };
 	pieces[1] = (struct iovec){ data + first + gap,
 				    entry->length - sizeof(*message) - first - gap };
 	count_message(context, first + pieces[1].iov_len);
-	/* NULL: the program has taken the function back, and drops messages. */
-	if (context->receive_pieces)
-		context->receive_pieces(context, &incoming->peer->peer, entry->tag, pieces, 2,
-					context->receive_pieces_arg);
-	return true;
+	return owners_receive(context, &incoming->peer->peer, entry->tag, pieces, 2,
+			      first + pieces[1].iov_len) ?
+		       DISPATCHED :
+		       REFUSED;
 }
 
 static enum dispatched sound_dispatched(bool sound)
@@ -149,15 +163,23 @@ static enum dispatched sound_dispatched(bool sound)
 static enum dispatched message_dispatch(struct polling *polling, struct incoming *incoming,
 					const struct ring_entry *entry)
 {
+	if (__builtin_expect(entry->kind == MESSAGE_USER, 1))
+		return message_deliver(polling, incoming, entry);
 	switch (entry->kind) {
-	case MESSAGE_USER:
-		message_deliver(polling, incoming, entry, entry->payload, entry->length);
-		return DISPATCHED;
 	case MESSAGE_PIECES:
-		return sound_dispatched(deliver_pieces(polling, incoming, entry));
+		return deliver_pieces(polling, incoming, entry);
 	case MESSAGE_OFFER:
 		return sound_dispatched(
 			serve_offer(polling->host, incoming, entry->payload, entry->length));
+	case MESSAGE_COLLAPSE:
+		return sound_dispatched(
+			serve_collapse(polling->host, entry->payload, entry->length));
+	case MESSAGE_RESOLVE:
+		return sound_dispatched(resolve_asked(polling->host, incoming->peer, entry->payload,
+						      entry->length));
+	case MESSAGE_RESOLVED:
+		return sound_dispatched(answer_resolved(polling->host, incoming->peer,
+							entry->payload, entry->length));
 	case MESSAGE_PUT_BLOCK:
 	case MESSAGE_PUT_BLOCKS:
 	case MESSAGE_GET_BLOCK:
@@ -185,7 +207,8 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 						    message_dispatch(polling, incoming, &entry);
 
 		if (state != DISPATCHED) {
-			incoming->broken = state == BROKEN;
+			incoming->broken = state != UNFINISHED;
+			incoming->refused = state == REFUSED;
 			break;
 		}
 		ring_consume(ring, &entry);
@@ -196,12 +219,15 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 	return count;
 }
 
-/* The channel is malformed. By a notice, because callers still use incoming. */
+/* The channel is malformed, or a message is refused. By a notice, because callers still use incoming. */
 static void give_up(struct polling *polling, struct incoming *incoming)
 {
+	int status = incoming->refused ? PF_ERR_MEMORY : PF_ERR_PROTOCOL;
+	const char *why = incoming->refused ? OWNERS_REFUSED :
+					      "malformed message in the channel from the peer";
+
 	/* Without memory the next look finds the end again. */
-	if (!notices_report_gone(&polling->host->notices, &incoming->peer->peer, PF_ERR_PROTOCOL,
-				 "malformed message in the channel from the peer"))
+	if (!notices_report_gone(&polling->host->notices, &incoming->peer->peer, status, why))
 		incoming->broken = false;
 }
 
@@ -326,11 +352,12 @@ void polling_drop(struct polling *polling, struct incoming *incoming)
 	 * Deliver messages published before the end: at most one ring, which bounds the loop if the
 	 * peer is hostile.
 	 */
-	do {
+	while (!incoming->broken && incoming->channel.ring.position < end) {
 		before = incoming->channel.ring.position;
 		poll_messages(polling, incoming);
-	} while (!incoming->broken && incoming->channel.ring.position != before &&
-		 incoming->channel.ring.position < end);
+		if (incoming->channel.ring.position == before)
+			break;
+	}
 	stop_polling(polling, incoming);
 	if (!incoming->rings)
 		polling->silent--;

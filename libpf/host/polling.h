@@ -18,7 +18,7 @@
 #include "answer.h"
 #include "inbox.h"
 #include "incoming.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "state.h"
 
 #define POLLED_MOST 8

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocate.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 struct process *process_new(pid_t pid)
 {

@@ -6,7 +6,7 @@
 #ifndef PF_REQUEST_H
 #define PF_REQUEST_H
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 /*
  * Most requests to which one peer may owe an answer at a time. Not more than the answers that a

@@ -10,7 +10,7 @@
 #include "base/number.h"
 #include "base/page.h"
 #include "memory/touch.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* Linux maps the pages of a file in aligned pieces of this length (fault_around_bytes). */
 #define FAULT_AROUND (64u << 10)
@@ -96,7 +96,7 @@ static void map_pages(const struct ring *ring, uint64_t offset, uint64_t end)
 }
 
 /*
- * Make the missing pages of the next entry and of the header behind, and the pages of a part of the
+ * Make the absent pages of the next entry and of the header behind, and the pages of a part of the
  * lap behind both. No unread entry lies there, hence zeros may be written. False: there is no
  * memory for the entry, or, unless forced, no allowance for pages beyond the lap.
  */
@@ -128,8 +128,7 @@ static void ring_begin_lap(struct ring *ring, uint64_t offset)
 	uint64_t end = ring->position - offset + ring->size;
 
 	atomic_store_explicit(ring_header(ring, end), 0, memory_order_relaxed);
-	atomic_store_explicit(ring_header(ring, ring->position),
-			      (ring->size - offset - RING_HEADER) | (uint64_t)RING_SKIP << 32,
+	atomic_store_explicit(ring_header(ring, ring->position), (uint64_t)RING_SKIP << RING_KIND,
 			      memory_order_release);
 	ring->position = end;
 }

@@ -122,6 +122,10 @@
 #define RING_PUBLISH_EMPTY 512
 /* The kind of an entry without contents that reaches to the end of the ring. */
 #define RING_SKIP 255
+/* Bits of a header: the length, the kind, the tag. */
+#define RING_LENGTH_MOST 0xffffffu
+#define RING_KIND 24
+#define RING_TAG 32
 
 struct ring {
 	uint8_t *base;      /* size bytes, mapped twice */
@@ -151,13 +155,15 @@ struct ring_entry {
 	uint8_t *payload;
 	uint32_t length;
 	uint8_t kind; /* never 0 */
-	uint8_t tag;
+	uint32_t tag;
 };
 
 /* An entry of up to half the ring has room once the reader has read everything. */
 static inline size_t ring_longest(const struct ring *ring)
 {
-	return ring->size / 2 - 2 * RING_HEADER;
+	size_t half = ring->size / 2 - 2 * RING_HEADER;
+
+	return half < RING_LENGTH_MOST ? half : RING_LENGTH_MOST;
 }
 
 /* Return the length of the first lap of a ring of this size. */
@@ -192,7 +198,7 @@ static inline void ring_fetch_to_write(const uint8_t *line)
 }
 
 /*
- * Writer: at the end of the lap wrap, or grow the lap, and make the missing pages of an entry of
+ * Writer: at the end of the lap wrap, or grow the lap, and make the absent pages of an entry of
  * the length. False if neither is possible now.
  */
 bool ring_go_on(struct ring *ring, size_t length);
@@ -257,10 +263,10 @@ static inline void ring_fill(struct ring *ring, uint8_t *to, const void *from, s
 }
 
 /* Writer: publish the entry that ring_reserve returned, with the reserved length or less. */
-static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, uint8_t tag)
+static inline void ring_commit(struct ring *ring, size_t length, uint8_t kind, uint32_t tag)
 {
 	uint64_t next = ring->position + ring_span(length);
-	uint64_t header = length | (uint64_t)kind << 32 | (uint64_t)tag << 40;
+	uint64_t header = length | (uint64_t)kind << RING_KIND | (uint64_t)tag << RING_TAG;
 	uint64_t line, last = ring->past ? RING_FAR_HEAD : ring_span(length) + 64;
 
 	atomic_store_explicit(ring_header(ring, next), 0, memory_order_relaxed);
@@ -310,21 +316,17 @@ static inline int ring_peek(struct ring *ring, struct ring_entry *entry)
 			ring_publish(ring);
 		return 0;
 	}
-	entry->length = (uint32_t)header;
-	entry->kind = (uint8_t)(header >> 32);
-	entry->tag = (uint8_t)(header >> 40);
+	entry->length = (uint32_t)header & RING_LENGTH_MOST;
+	entry->kind = (uint8_t)(header >> RING_KIND);
+	entry->tag = (uint32_t)(header >> RING_TAG);
 	entry->payload = (uint8_t *)where + RING_HEADER;
 	if (__builtin_expect(entry->kind == RING_SKIP, 0)) {
-		uint64_t end = (ring->position | (ring->size - 1)) + 1;
-
-		if (ring->position + RING_HEADER + entry->length != end)
-			return -1;
-		ring->position = end;
+		ring->position = (ring->position | (ring->size - 1)) + 1;
 		ring_publish(ring);
 		/* The next call finds the entry at the start. */
 		return 0;
 	}
-	if (header >> 48 || !entry->kind || entry->length > ring_longest(ring))
+	if (!entry->kind || entry->length > ring_longest(ring))
 		return -1;
 	/* Fetch all lines in parallel while the caller handles the first one. */
 	for (line = 64; line < entry->length + RING_HEADER; line += 64)

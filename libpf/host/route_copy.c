@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks by single copy: the kernel moves them between the two address spaces. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/number.h"
 #include "block.h"
 #include "copy.h"
+#include "message.h"
 #include "route.h"
 
-/* The kernel stopped at moved bytes into [offset, offset + length). */
+/* The kernel stopped at offset; the bytes from there to offset + length are of one piece. */
 static void copy_stopped(struct host_state *host, struct transfer *transfer, struct block *block,
-			 uint64_t offset, uint64_t length, int error)
+			 const struct transfer_piece *piece, uint64_t offset, uint64_t length,
+			 int error)
 {
 	struct host_peer *peer = transfer_peer(transfer);
-	char *local = transfer->local + offset;
-	uint64_t remote = transfer->remote + offset;
+	uint64_t local = piece->local + offset, remote = piece->remote + offset;
 	enum pf_side side;
 
 	if (error == ENOMEM) {
-		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_MEMORY);
 	} else if (error != EFAULT) {
 		/*
 		 * Permission lost, or the main thread of the peer has ended: the rest goes through
@@ -27,39 +29,83 @@ static void copy_stopped(struct host_state *host, struct transfer *transfer, str
 		 */
 		host_peer_refuse_copy(peer, error);
 		if (!block)
-			block = block_new(transfer, offset, length);
+			block = block_new(transfer, piece, offset, length);
 		if (block)
 			block_set_ready(block);
 		return;
 	}
 	if (!block)
-		block = block_new(transfer, offset, length);
+		block = block_new(transfer, piece, offset, length);
 	if (!block)
 		return;
-	if (pager_lacks(&host->context->memory.pagers, (uint64_t)(uintptr_t)local))
+	if (pager_lacks(&host->context->memory.pagers, local))
 		side = PF_SIDE_LOCAL;
 	else
 		side = copy_fault_side(peer->process, transfer_is_put(transfer), local, remote);
-	block_fault(host, block, side, side == PF_SIDE_LOCAL ? (uint64_t)(uintptr_t)local : remote,
-		    FAULT_PERMISSION);
+	block_fault(host, block, side, side == PF_SIDE_LOCAL ? local : remote, FAULT_PERMISSION);
 }
 
 /* A copy would wait for the pages there: park the pages, and as many behind as the policy says. */
 static void block_park(struct host_state *host, struct transfer *transfer, struct block *block,
 		       enum pf_side side)
 {
-	if (!block) {
-		uint64_t length = policy_window(host->context->memory.policy,
-						&transfer->windows[side], transfer->run,
-						host->context->options.block_size,
-						transfer->run_end);
+	if (!block)
+		block = block_of_run(transfer,
+				     policy_window(host->context->memory.policy,
+						   &transfer->windows[side], transfer->run,
+						   host->context->options.block_size,
+						   transfer->run_end));
+	if (block)
+		block_fault(host, block, side, block_address(block, side), FAULT_MAJOR);
+}
 
-		block = block_new(transfer, transfer->run, length);
-		if (!block)
-			return;
-		transfer->run += length;
+/* List the bytes of [offset, end), from a piece on, as far as the list has room. */
+static void run_list(const struct transfer_piece *piece, uint64_t offset, uint64_t end,
+		     struct copy_list *list)
+{
+	for (; offset < end && list->count < list->most; offset = piece++->end)
+		copy_list_add(list, piece->local + offset, piece->remote + offset,
+			      number_min(piece->end, end) - offset);
+}
+
+/* Ask the peer to make the range a huge page. Without room in the ring: at the next copy. */
+static void ask_collapse(struct host_peer *peer, struct collapse_entry *range)
+{
+	struct message_collapse *message;
+	int status;
+
+	host_peer_lock(peer);
+	message = (struct message_collapse *)host_peer_reserve(peer, sizeof(*message), &status);
+	if (message) {
+		message->number = range->number;
+		host_peer_commit(peer, sizeof(*message), MESSAGE_COLLAPSE, 0);
+		collapse_asked(range);
 	}
-	block_fault(host, block, side, block_address(block, side), FAULT_MAJOR);
+	host_peer_unlock(peer);
+}
+
+/* Count the bytes from offset on: the copy has looked up pages of the peer. */
+static void run_note(struct memory *memory, const struct transfer *transfer,
+		     const struct transfer_piece *piece, uint64_t offset, uint64_t moved)
+{
+	struct host_peer *peer = transfer_peer(transfer);
+	uint64_t end = offset + moved, length, owner;
+	struct collapse_entry *worth;
+
+	if (!collapse_counts(&memory->collapse, transfer->length))
+		return;
+	/* Random bytes. */
+	memcpy(&owner, peer->peer.id, sizeof(owner));
+	for (; offset < end; offset += length, piece++) {
+		length = number_min(piece->end, end) - offset;
+		if (peer->self) {
+			memory_looked_up(memory, piece->remote + offset, length, transfer->length);
+			continue;
+		}
+		worth = collapse_note(&memory->collapse, owner, piece->remote + offset, length);
+		if (worth)
+			ask_collapse(peer, worth);
+	}
 }
 
 /* Copy one run, or retransmit one block. */
@@ -70,31 +116,38 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	struct block *block = block_ready(transfer);
 	uint64_t offset = block ? block->offset : transfer->run;
 	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
-	size_t length = number_min(left, context->options.run_max), moved;
-	enum pf_side side;
+	uint64_t end = offset + number_min(left, context->options.run_max);
+	const struct transfer_piece *piece = block ? block->piece :
+						     transfer_piece_at(transfer, offset);
+	unsigned pieces = (unsigned)(transfer->pieces + transfer->pieces_count - piece);
+	struct copy_list list;
+	enum pf_side side = PF_SIDE_LOCAL;
+	size_t moved;
 	int error;
 
 	assert_progress(host->context);
-	if (!block || !block_may_wait(block)) {
-		length = host_peer_ready(peer, transfer_is_put(transfer), transfer->local + offset,
-					 transfer->remote + offset, length, &side);
-		if (!length) {
-			block_park(host, transfer, block, side);
-			return ADVANCED_LITTLE;
-		}
+	copy_list_open(&list, block ? 1 : pieces);
+	run_list(piece, offset, end, &list);
+	if (!block || !block_may_wait(block))
+		(void)host_peer_list_ready(peer, transfer_is_put(transfer), &list, &side);
+	if (!list.count) {
+		copy_list_close(&list);
+		block_park(host, transfer, block, side);
+		return ADVANCED_LITTLE;
 	}
 	error = copy_and_trace(context->trace, transfer, peer->process, peer->peer.id,
-			       transfer_is_put(transfer), transfer->local + offset,
-			       transfer->remote + offset, length, &moved);
+			       transfer_is_put(transfer), &list, &moved);
+	copy_list_close(&list);
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
-	memory_moved(&context->memory, transfer->local + offset, moved, transfer->length);
+	run_note(&context->memory, transfer, piece, offset, moved);
 	if (block) {
 		block->offset += moved;
 		block->length -= moved;
 		if (moved)
 			block->retries = 0;
 		if (error)
-			copy_stopped(host, transfer, block, block->offset, block->length, error);
+			copy_stopped(host, transfer, block, piece, block->offset, block->length,
+				     error);
 		else if (!block->length)
 			block_free(block);
 		return ADVANCED_COPY;
@@ -104,11 +157,13 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	if (error) {
 		/* Park the rest of the block where the copy stopped; go on behind. */
 		uint64_t size = context->options.block_size;
-		uint64_t end = number_min((transfer->run / size + 1) * size, transfer->run_end);
 		uint64_t start = transfer->run;
 
+		piece = transfer_piece_at(transfer, start);
+		end = number_min((start / size + 1) * size,
+				 number_min(piece->end, transfer->run_end));
 		transfer->run = end;
-		copy_stopped(host, transfer, NULL, start, end - start, error);
+		copy_stopped(host, transfer, NULL, piece, start, end - start, error);
 	}
 	return ADVANCED_COPY;
 }

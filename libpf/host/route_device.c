@@ -54,19 +54,13 @@ static enum advanced device_move(struct host_state *host, struct transfer *trans
 	assert_progress(host->context);
 	if (device_full(device))
 		return ADVANCED_BLOCKED;
-	if (!block) {
-		uint64_t length = transfer->run_end - transfer->run;
-
-		if (length > device->transfer_max)
-			length = device->transfer_max;
-		block = block_new(transfer, transfer->run, length);
-		if (!block)
-			return ADVANCED_LITTLE;
-		transfer->run += length;
-	}
+	if (!block)
+		block = block_of_run(transfer, device->transfer_max);
+	if (!block)
+		return ADVANCED_LITTLE;
 	submission = (struct exanest_submission){
-		.local = (uint64_t)(uintptr_t)transfer->local + block->offset,
-		.remote = transfer->remote + block->offset,
+		.local = block_address(block, PF_SIDE_LOCAL),
+		.remote = block_address(block, PF_SIDE_REMOTE),
 		.length = block->length,
 		.op = transfer_is_put(transfer) ? EXANEST_OP_PUT : EXANEST_OP_GET,
 	};
@@ -86,7 +80,7 @@ static enum advanced move_atomic(struct host_state *host, struct atomic_operatio
 		.remote = request->address,
 		.length = request->width,
 		.operand = request->operand,
-		.compare = request->op == PF_COMPARE_SWAP ? request->compare : 0,
+		.compare = request->op == PF_ATOMIC_COMPARE_SWAP ? request->compare : 0,
 		.op = EXANEST_OP_ATOMIC,
 		.atomic = device_atomic_op(request->op),
 	};
@@ -102,7 +96,7 @@ static enum advanced move_atomic(struct host_state *host, struct atomic_operatio
 static enum advanced move_nothing(struct host_state *host, struct transfer *transfer)
 {
 	(void)host;
-	transfer_fail(transfer, PF_ERR_UNREACHABLE, PF_SIDE_NONE, 0);
+	transfer_fail(transfer, PF_ERR_UNREACHABLE);
 	return ADVANCED_LITTLE;
 }
 
@@ -122,13 +116,14 @@ static void block_refused(struct host_state *host, struct block *block, enum pf_
 		 size = host->context->options.block_size;
 
 	if (side == PF_SIDE_NONE || front >= block->length) {
-		transfer_fail(transfer, PF_ERR_FAULT, side, address);
+		block_fail(block, side, address);
 		block_free(block);
 		return;
 	}
-	if ((front && !block_new(transfer, block->offset, front)) ||
+	if ((front && !block_new(transfer, block->piece, block->offset, front)) ||
 	    (block->length - front > size &&
-	     !block_new(transfer, block->offset + front + size, block->length - front - size))) {
+	     !block_new(transfer, block->piece, block->offset + front + size,
+			block->length - front - size))) {
 		block_free(block);
 		return;
 	}
@@ -180,14 +175,13 @@ static void block_done(struct device_request *request, const struct exanest_comp
 			block_set_ready(block);
 			return;
 		}
-		transfer_fail(transfer, PF_ERR_FAULT, side_of(completion),
-			      completion->fault_address);
+		block_fail(block, side_of(completion), completion->fault_address);
 		break;
 	case -ENOMEM:
-		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_MEMORY);
 		break;
 	default:
-		transfer_fail(transfer, PF_ERR_SYSTEM, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_SYSTEM);
 	}
 	block_free(block);
 }
@@ -233,10 +227,12 @@ void device_lost(void *arg)
 	pf_peer *peer;
 
 	assert_progress(context);
-	for (peer = peers_first(&context->peers); peer; peer = peer->next) {
+	peers_lock(&context->peers);
+	for (peer = NULL; (peer = peers_next(&context->peers, peer));) {
 		if (peer->transport == &transport_host)
 			host_peer_lose_device((struct host_peer *)peer);
 	}
+	peers_unlock(&context->peers);
 }
 
 void device_drain(struct host_state *host, struct host_peer *peer)

@@ -18,6 +18,20 @@ static uint64_t block_most(const struct host_peer *peer)
 	return longest < context->options.block_size ? longest : context->options.block_size;
 }
 
+/* Return how many blocks of the transfer may be under way: more if the pieces are short. */
+static unsigned stream_window(const struct transfer *transfer)
+{
+	const bool are_short = transfer->length <= (uint64_t)STREAM_SHORT * transfer->pieces_count;
+
+	return are_short ? STREAM_WINDOW_PIECES : STREAM_WINDOW;
+}
+
+/* Does the run in hand begin with a short piece, or the end of a piece? */
+static bool run_is_short(const struct transfer *transfer)
+{
+	return transfer_piece_at(transfer, transfer->run)->end - transfer->run <= STREAM_SHORT;
+}
+
 uint64_t stream_answer_most(const pf_context *context)
 {
 	return context->options.ring_size / 4;
@@ -57,47 +71,70 @@ static int send_put(struct host_peer *peer, uint64_t token, const void *local, u
 	return status;
 }
 
-/* Puts that go along in one message. */
+/* Pieces of puts for a message. */
 struct batch {
-	struct transfer *transfers[MESSAGE_BLOCKS_MOST];
+	struct batch_piece {
+		struct transfer *transfer;
+		const struct transfer_piece *piece;
+		uint64_t offset, length;
+	} pieces[MESSAGE_BLOCKS_MOST];
 	unsigned count;
 	uint64_t length; /* of the message */
 };
 
-/* Was nothing of the transfer sent yet, is the block short, and are all bytes present? */
-static bool is_short_put(struct memory *memory, const struct transfer *transfer)
+/* Is there no block to send before the bytes behind the run in hand? */
+static bool is_open_put(struct transfer *transfer)
 {
-	return transfer_is_put(transfer) && transfer->length <= STREAM_SHORT && !transfer->run &&
-	       TAILQ_EMPTY(&transfer->blocks) && !transfer->failed &&
-	       memory_ready(memory, (uint64_t)(uintptr_t)transfer->local, transfer->length,
-			    false) == transfer->length;
+	return transfer_is_put(transfer) && !transfer->share && !transfer->failed &&
+	       transfer->moving < stream_window(transfer) && !block_ready(transfer);
 }
 
-/* Collect first and the puts behind that the peer can take in one message. */
+/*
+ * Collect short pieces of the put, with all bytes present, as far as the message has room. True:
+ * all of the rest of the put.
+ */
+static bool batch_collect_put(struct batch *batch, struct memory *memory, struct transfer *transfer,
+			      uint64_t most)
+{
+	const struct transfer_piece *piece;
+	uint64_t offset = transfer->run, left, length;
+
+	/* Not claimed yet: the run is empty, at the first byte to move. */
+	if (transfer->run == transfer->run_end)
+		offset = transfer->front;
+	for (; offset < transfer->length; offset += left) {
+		piece = batch->count && batch->pieces[batch->count - 1].transfer == transfer ?
+				batch->pieces[batch->count - 1].piece + 1 :
+				transfer_piece_at(transfer, offset);
+		left = piece->end - offset;
+		length = batch->length + sizeof(struct message_piece) + left;
+		if (batch->count == MESSAGE_BLOCKS_MOST || left > STREAM_SHORT || length > most ||
+		    memory_ready(memory, piece->local + offset, left, false) < left)
+			return false;
+		batch->pieces[batch->count++] = (struct batch_piece){ transfer, piece, offset,
+								      left };
+		batch->length = length;
+	}
+	return true;
+}
+
+/* Collect pieces of first, and of the puts behind. */
 static void batch_collect(struct batch *batch, const struct host_peer *peer, struct transfer *first,
 			  uint64_t most)
 {
 	struct memory *memory = &peer->peer.context->memory;
 	struct operation *operation = &first->operation;
-	struct transfer *transfer = first;
-	uint64_t length;
 
 	batch->count = 0;
 	batch->length = sizeof(struct message_blocks);
-	while (operation && batch->count < MESSAGE_BLOCKS_MOST) {
-		transfer = (struct transfer *)operation;
-		length = batch->length + sizeof(struct message_piece) + transfer->length;
-		if (length > most || !is_short_put(memory, transfer))
-			break;
-		batch->transfers[batch->count++] = transfer;
-		batch->length = length;
+	while (operation && is_open_put((struct transfer *)operation) &&
+	       batch_collect_put(batch, memory, (struct transfer *)operation, most))
 		operation = TAILQ_NEXT(operation, ready);
-	}
 }
 
 /*
- * Make a block for each transfer. Without memory, transfers that lack a block are left out. Returns
- * the first.
+ * Make a block for each piece. Without memory, pieces without a block are left out. Returns the
+ * first.
  */
 static struct block *batch_begin(struct batch *batch)
 {
@@ -106,11 +143,14 @@ static struct block *batch_begin(struct batch *batch)
 	unsigned i;
 
 	for (i = 0; i < batch->count; i++) {
-		transfer = batch->transfers[i];
-		block = block_new(transfer, 0, transfer->length);
+		const struct batch_piece *piece = &batch->pieces[i];
+
+		transfer = piece->transfer;
+		block = block_new(transfer, piece->piece, piece->offset, piece->length);
 		if (!block)
 			break;
-		transfer->front = transfer->run = transfer->run_end = transfer->length;
+		transfer->run = piece->offset + piece->length;
+		transfer->front = transfer->run_end = transfer->length;
 		*link = block;
 		link = &block->along;
 	}
@@ -131,11 +171,13 @@ static bool batch_fill(const struct batch *batch, struct host_peer *peer, uint8_
 	assert_locked(&peer->lock, peer->peer.context->threads);
 	*message = (struct message_blocks){ .token = token, .count = batch->count };
 	for (i = 0; i < batch->count; i++) {
-		const struct transfer *transfer = batch->transfers[i];
+		const struct batch_piece *piece = &batch->pieces[i];
 
-		pieces[i] = (struct message_piece){ transfer->remote, transfer->length };
-		from[i] = (struct iovec){ transfer->local, transfer->length };
-		length += transfer->length;
+		pieces[i] = (struct message_piece){ piece->piece->remote + piece->offset,
+						    piece->length };
+		from[i] = (struct iovec){ (void *)(uintptr_t)(piece->piece->local + piece->offset),
+					  piece->length };
+		length += piece->length;
 	}
 	if (channel_gather(&peer->out, (uint8_t *)(pieces + i), from, i, length) < length)
 		return false;
@@ -263,27 +305,22 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 {
 	struct host_peer *peer = transfer_peer(transfer);
 	struct block *block = block_ready(transfer);
-	uint64_t most = block_most(peer), left = transfer->run_end - transfer->run;
-	enum pf_side side = PF_SIDE_NONE;
+	uint64_t most = block_most(peer);
 	uint64_t address = 0, token;
 	enum advanced advanced;
 	int status;
 
 	assert_progress(host->context);
-	if (transfer->moving >= STREAM_WINDOW)
+	if (transfer->moving >= stream_window(transfer))
 		return ADVANCED_WAITS;
 	if (peer->requests_waiting >= REQUESTS_MOST)
 		return ADVANCED_BLOCKED;
-	if (!block && transfer->length <= STREAM_SHORT &&
-	    batch_send(host, transfer, most, &advanced))
+	if (!block && run_is_short(transfer) && batch_send(host, transfer, most, &advanced))
 		return advanced;
 	if (!block) {
-		uint64_t length = left < most ? left : most;
-
-		block = block_new(transfer, transfer->run, length);
+		block = block_of_run(transfer, most);
 		if (!block)
 			return ADVANCED_LITTLE;
-		transfer->run += length;
 		activity_moved(&host->context->activity);
 	} else if (block->length > most) {
 		/* The block was cut for single copy: the front goes now. */
@@ -293,15 +330,15 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 	token = request_open(&host->requests, REQUEST_BLOCK, block, &peer->peer,
 			     &peer->requests_waiting);
 	if (!token) {
-		transfer_fail(transfer, PF_ERR_MEMORY, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, PF_ERR_MEMORY);
 		block_free(block);
 		return ADVANCED_LITTLE;
 	}
 	status = transfer_is_put(transfer) ?
-			 send_put(peer, token, transfer->local + block->offset,
-				  transfer->remote + block->offset, block->length,
+			 send_put(peer, token, block_pointer(block),
+				  block_address(block, PF_SIDE_REMOTE), block->length,
 				  block_may_wait(block), &address) :
-			 send_get(peer, token, transfer->remote + block->offset, block->length,
+			 send_get(peer, token, block_address(block, PF_SIDE_REMOTE), block->length,
 				  block_may_wait(block));
 	if (status == PF_OK) {
 		block->token = token;
@@ -314,11 +351,10 @@ static enum advanced stream_block(struct host_state *host, struct transfer *tran
 	if (status == PF_ERR_AGAIN)
 		return ADVANCED_BLOCKED;
 	if (status == PF_ERR_FAULT) {
-		side = PF_SIDE_LOCAL;
-		block_fault(host, block, side, address, FAULT_MAJOR);
+		block_fault(host, block, PF_SIDE_LOCAL, address, FAULT_MAJOR);
 		return ADVANCED_LITTLE;
 	}
-	transfer_fail(transfer, status, side, 0);
+	transfer_fail(transfer, status);
 	block_free(block);
 	return ADVANCED_LITTLE;
 }
@@ -333,7 +369,7 @@ static void block_answered(struct host_state *host, struct block *block, int sta
 	pf_context *context = host->context;
 	enum pf_side side = PF_SIDE_REMOTE;
 
-	if (!block->faulted)
+	if (!block->noticed)
 		activity_moved(&context->activity);
 	transfer->moving--;
 	operation_wake(&transfer->operation);
@@ -343,8 +379,8 @@ static void block_answered(struct host_state *host, struct block *block, int sta
 		return;
 	}
 	if (status == PF_OK && data && !block_given_up(transfer, block)) {
-		status = stream_place(context, from, data, transfer->local + block->offset,
-				      block->length, block_may_wait(block), &address);
+		status = stream_place(context, from, data, block_pointer(block), block->length,
+				      block_may_wait(block), &address);
 		side = PF_SIDE_LOCAL;
 	}
 	if (status == PF_OK) {
@@ -352,7 +388,10 @@ static void block_answered(struct host_state *host, struct block *block, int sta
 	} else if (status == PF_ERR_FAULT) {
 		block_fault(host, block, side, address, FAULT_MAJOR);
 	} else {
-		transfer_fail(transfer, status, PF_SIDE_NONE, 0);
+		if (status == PF_ERR_REFUSED)
+			block_refuse(block, address);
+		else
+			transfer_fail(transfer, status);
 		block_free(block);
 	}
 }
@@ -373,6 +412,7 @@ static void block_send_alone(struct block *block)
 void stream_answered(struct host_state *host, struct block *block, int status, uint64_t address,
 		     struct channel *from, const uint8_t *data)
 {
+	const bool fault = status == PF_ERR_FAULT || status == PF_ERR_REFUSED;
 	bool behind = false, here;
 	struct block *next;
 
@@ -381,11 +421,11 @@ void stream_answered(struct host_state *host, struct block *block, int status, u
 		next = block->along;
 		block->along = NULL;
 		/* A fault outside of all blocks before is in the last block. */
-		here = status != PF_ERR_FAULT || !next || block_contains(block, address);
+		here = !fault || !next || block_contains(block, address);
 		if (behind)
 			block_send_alone(block);
 		else
 			block_answered(host, block, here ? status : PF_OK, address, from, data);
-		behind |= here && status == PF_ERR_FAULT;
+		behind |= here && fault;
 	}
 }

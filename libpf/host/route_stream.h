@@ -9,13 +9,15 @@
 
 #include "block.h"
 #include "channel.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* Most blocks of one transfer under way through the ring at a time. */
 #define STREAM_WINDOW 8
+/* Likewise of a transfer of short pieces: two messages of MESSAGE_BLOCKS_MOST. */
+#define STREAM_WINDOW_PIECES 128
 /*
- * Puts up to this length, bytes, that wait for one peer go along in a message: the cost, two system
- * calls and an answer, is shared by all of the puts.
+ * Pieces of puts up to this length, bytes, to a peer share a message: the cost,
+ * two system calls and an answer, is shared by all of the pieces.
  */
 #define STREAM_SHORT 1024
 

@@ -48,6 +48,21 @@ bool serve_offer(struct host_state *host, struct incoming *incoming, const void 
 	return true;
 }
 
+bool serve_collapse(struct host_state *host, const void *payload, size_t length)
+{
+	struct memory *memory = &host->context->memory;
+	struct message_collapse message;
+
+	assert_progress(host->context);
+	if (length != sizeof(message))
+		return false;
+	memcpy(&message, payload, sizeof(message));
+	/* With the option expose no peer copies from this memory. */
+	if (!host->context->options.expose)
+		(void)collapse_request(&memory->collapse, message.number << memory->collapse.shift);
+	return true;
+}
+
 static void done_with_offer(struct serves *serves)
 {
 	serves->first = (serves->first + 1) % CHANNEL_SHARES;
@@ -70,6 +85,7 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 	uint32_t least = SHARE_BACK_LEAST >> offer->shift;
 	uint32_t most = (uint32_t)(context->options.run_max >> offer->shift);
 	uint64_t start, end;
+	struct copy_list list;
 	struct granules run;
 	enum pf_side side;
 	size_t moved;
@@ -103,13 +119,12 @@ int serve_advance(struct host_state *host, struct incoming *incoming)
 	 * Seen from this side a get is written to the initiator, and a put is read from the
 	 * initiator.
 	 */
+	copy_list_open(&list, 1);
+	copy_list_add(&list, offer->target + start, offer->initiator + start, end - start);
 	error = copy_and_trace(context->trace, NULL, incoming->process, incoming->from.id,
-			       !offer->put, (void *)(uintptr_t)(offer->target + start),
-			       offer->initiator + start, end - start, &moved);
+			       !offer->put, &list, &moved);
 	activity_moved(&context->activity);
 	statistic_add(&context->statistics, PF_STAT_SHARED_BYTES, moved);
-	memory_moved(&context->memory, (void *)(uintptr_t)(offer->target + start), moved,
-		     offer->length);
 	if (!error) {
 		share_add_moved(share, granules_count(run));
 		if (last)

@@ -16,6 +16,8 @@
  */
 bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,
 		 size_t length);
+/* Handle a request for a huge page. False: malformed. */
+bool serve_collapse(struct host_state *host, const void *payload, size_t length);
 /* Move one run for the oldest offer. Returns 1 if something moved. */
 int serve_advance(struct host_state *host, struct incoming *incoming);
 

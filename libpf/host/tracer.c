@@ -2,7 +2,7 @@
 #include "tracer.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "copy.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* At this scope a process may name its tracer; at higher scopes only CAP_SYS_PTRACE helps. */
 #define SCOPE_NAMED 1
@@ -32,12 +32,24 @@ int tracer_scope(void)
 	return scope;
 }
 
+bool tracer_is_privileged(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	return !syscall(SYS_capget, &header, data) &&
+	       data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective & CAP_TO_MASK(CAP_SYS_PTRACE);
+}
+
 /*
+ * Copy from this process in a child, as another process of the job would. Returns 0, or the errno
+ * of process_vm_readv.
+ *
  * The child is made by clone with no signal for its end: fork would run the handlers of
  * pthread_atfork, and a handler of the program for SIGCHLD could take the status. The child makes
  * system calls only, because other threads of the parent may have held any lock.
  */
-int tracer_test(void)
+static int tracer_test(void)
 {
 	const uint64_t cookie = 0x5f3759df5f3759df; /* any value; the copy must equal it */
 	const pid_t parent = gettid();

@@ -7,16 +7,14 @@
 #ifndef PF_TRACER_H
 #define PF_TRACER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Return kernel.yama.ptrace_scope; -1: the kernel has no Yama. */
 int tracer_scope(void);
 
-/*
- * Copy from this process in a child, as another process of the job would. Returns 0, or the errno
- * of process_vm_readv.
- */
-int tracer_test(void);
+/* Does the calling thread have CAP_SYS_PTRACE? Then Yama forbids nothing below scope 3. */
+bool tracer_is_privileged(void);
 
 /*
  * Permit copies to the processes that the option ptracer names. Does nothing unless the scope is 1,

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "atomic.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/probe.h"
+#include "base/tag.h"
 #include "copy.h"
 #include "message.h"
 #include "route.h"
@@ -28,9 +30,12 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	 */
 	if (context_is_sleepy(context))
 		return;
-	if (transfer->front || transfer->failed ||
+	/* With the option expose, no peer moves bytes of the own memory. */
+	if (context->options.expose)
+		return;
+	if (transfer->front || transfer->failed || transfer->pieces_count > 1 ||
 	    transfer->length < context->share_min[peer->distance] ||
-	    peer_state(&peer->peer) != PEER_LINKED || !host_peer_route(peer)->shares ||
+	    peer_state(&peer->peer) != PF_PEER_CONNECTED || !host_peer_route(peer)->shares ||
 	    !peer->shares_free || peer->self)
 		return;
 	transfer->alone = peer->alone && transfer->length < SHARE_BUSY_MAX;
@@ -54,8 +59,8 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 		peer->share_generation = (peer->share_generation + 1) & 0xffffff;
 		share_open(share, peer->share_generation, front, transfer->granules);
 		*message = (struct message_offer){
-			.initiator = (uint64_t)(uintptr_t)transfer->local,
-			.target = transfer->remote,
+			.initiator = transfer->pieces[0].local,
+			.target = transfer->pieces[0].remote,
 			.length = transfer->length,
 			.time = clock_nanoseconds(CLOCK_MONOTONIC),
 			.generation = peer->share_generation,
@@ -105,7 +110,7 @@ static bool transfer_claim(const pf_context *context, struct transfer *transfer)
 			return false;
 		/* The peer can write anything to the claim word: stay inside the transfer. */
 		if (run.end > transfer->granules) {
-			transfer_fail(transfer, PF_ERR_PROTOCOL, PF_SIDE_NONE, 0);
+			transfer_fail(transfer, PF_ERR_PROTOCOL);
 			return false;
 		}
 		take_granules(transfer, run);
@@ -139,6 +144,17 @@ static void record_help(struct host_peer *peer, bool helped)
 	peer->alone = peer->alone_next;
 }
 
+/* Count the bytes claimed by the peer, from the end on: the peer looked up pages of this process. */
+static void note_peer_granules(const struct transfer *transfer)
+{
+	pf_context *context = transfer_peer(transfer)->peer.context;
+	uint64_t granules = number_min(transfer->peer_granules, transfer->granules);
+	uint64_t start = (transfer->granules - granules) << transfer->shift;
+
+	memory_looked_up(&context->memory, transfer->pieces[0].local + start,
+			 transfer->length - number_min(start, transfer->length), transfer->length);
+}
+
 /* Has the peer moved every claimed run? The peer may return a run that could not be moved. */
 static bool peer_moved(struct transfer *transfer)
 {
@@ -147,6 +163,7 @@ static bool peer_moved(struct transfer *transfer)
 	if (!transfer->closed) {
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
+		note_peer_granules(transfer);
 		if (!transfer->failed && transfer->length < SHARE_BUSY_MAX)
 			record_help(transfer_peer(transfer), transfer->peer_granules > 0);
 	}
@@ -192,13 +209,13 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	int state = peer_state(&peer->peer), status;
 
 	assert_progress(host->context);
-	if (state != PEER_LINKED && state != PEER_GONE) {
+	if (state != PF_PEER_CONNECTED && !peer_state_ended(state)) {
 		host_peer_lock(peer);
 		status = host_peer_connect(peer, true);
 		host_peer_unlock(peer);
 		if (status == PF_OK || status == PF_ERR_AGAIN)
 			return ADVANCED_BLOCKED;
-		transfer_fail(transfer, status, PF_SIDE_NONE, 0);
+		transfer_fail(transfer, status);
 		return ADVANCED_TO_END;
 	}
 	transfer_offer(host, transfer);
@@ -206,11 +223,11 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	 * A resolved block makes the transfer ready again; the peer goes on with the peer's end of
 	 * a share.
 	 */
-	if (transfer->parked >= TRANSFER_PARKED_MOST && state == PEER_LINKED)
+	if (transfer->parked >= TRANSFER_PARKED_MOST && state == PF_PEER_CONNECTED)
 		return ADVANCED_WAITS;
 	if (block_ready(transfer) || transfer->run < transfer->run_end ||
 	    transfer_claim(host->context, transfer)) {
-		if (state == PEER_GONE)
+		if (peer_state_ended(state))
 			goto lost;
 		return (transfer->by_ring ? &route_stream : host_peer_route(peer))
 			->move(host, transfer);
@@ -221,7 +238,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 			moved_alone(host, peer);
 		return ADVANCED_TO_END;
 	}
-	if (state == PEER_GONE)
+	if (peer_state_ended(state))
 		goto lost;
 	if (transfer->run < transfer->run_end)
 		return ADVANCED_LITTLE;
@@ -230,7 +247,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 
 lost:
 	/* A part that was not moved when the peer ended moves no more. */
-	transfer_fail(transfer, peer->peer.gone_status, PF_SIDE_NONE, 0);
+	transfer_fail(transfer, peer->peer.gone_status);
 	transfer_abandon(host, transfer);
 	return ADVANCED_TO_END;
 }
@@ -247,7 +264,7 @@ bool transfer_withdraw(struct transfer *transfer, int status)
 		transfer->peer_granules = share_close(transfer->share, transfer->granules);
 		transfer->closed = true;
 	}
-	transfer_fail(transfer, status, PF_SIDE_NONE, 0);
+	transfer_fail(transfer, status);
 	return share_finished(transfer->share, transfer->granules, transfer->peer_granules,
 			      &rest) ||
 	       !process_lives(transfer_peer(transfer)->process);
@@ -259,67 +276,190 @@ void transfer_release(struct transfer *transfer)
 
 	while ((block = TAILQ_FIRST(&transfer->blocks)))
 		block_free(block);
+	free(transfer->signal);
+}
+
+/* List all pieces. False: a copy would wait for a page, or there are too many for the list. */
+static bool pieces_list(struct host_peer *peer, bool put, const pf_piece *pieces, unsigned count,
+			struct copy_list *list)
+{
+	enum pf_side side;
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		if (!pieces[i].length)
+			continue;
+		if (list->count == list->most)
+			return false;
+		copy_list_add(list, tag_remove((uintptr_t)pieces[i].local),
+			      tag_remove(pieces[i].remote), pieces[i].length);
+	}
+	return host_peer_list_ready(peer, put, list, &side);
 }
 
 /* Copy at once. True: all bytes were moved; else *moved bytes. */
-static bool copy_at_once(struct host_peer *peer, bool put, char *local, uint64_t remote,
-			 size_t length, size_t *moved)
+static bool copy_at_once(struct host_peer *peer, bool put, const pf_piece *pieces, unsigned count,
+			 size_t *moved)
 {
 	pf_context *context = peer->peer.context;
-	enum pf_side side;
+	struct copy_list list;
 	int error = EAGAIN;
 
 	if (!host_peer_enter(peer))
 		return false;
-	if (host_peer_ready(peer, put, local, remote, length, &side) == length) {
+	copy_list_open(&list, count);
+	if (pieces_list(peer, put, pieces, count, &list)) {
 		error = copy_and_trace(context->trace, NULL, peer->process, peer->peer.id, put,
-				       local, remote, length, moved);
+				       &list, moved);
 		activity_moved(&context->activity);
 		statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, *moved);
 	}
+	copy_list_close(&list);
 	host_peer_leave(peer);
 	return !error;
 }
 
-int transfer_post(pf_peer *base, enum operation_kind kind, char *local, uint64_t remote,
-		  size_t length, pf_complete_fn complete, void *arg)
+/*
+ * Is a transfer by single copy a system call of little time? Of several pieces, the average length
+ * counts, and the call takes no longer than for a run.
+ */
+static bool is_short(const struct host_peer *peer, unsigned count, uint64_t length)
+{
+	uint64_t at_once = host_peer_at_once(peer);
+
+	return length < at_once || (count > 1 && length <= peer->peer.context->options.run_max &&
+				    length / count < at_once);
+}
+
+/* Return NULL without memory. Bytes moved already count as claimed. */
+static struct transfer *transfer_allocate(pf_peer *peer, enum operation_kind kind,
+					  const pf_piece *pieces, unsigned count, uint64_t moved)
+{
+	struct transfer *transfer = malloc(sizeof(*transfer) + count * sizeof(*transfer->pieces));
+	uint64_t length = 0;
+	unsigned i;
+
+	if (!transfer)
+		return NULL;
+	*transfer = (struct transfer){ .operation = { .kind = kind, .peer = peer } };
+	TAILQ_INIT(&transfer->blocks);
+	for (i = 0; i < count; i++) {
+		if (!pieces[i].length)
+			continue;
+		transfer->pieces[transfer->pieces_count++] = (struct transfer_piece){
+			.local = (uintptr_t)tag_remove_pointer(pieces[i].local) - length,
+			.remote = tag_remove(pieces[i].remote) - length,
+			.end = length + pieces[i].length,
+		};
+		length += pieces[i].length;
+	}
+	transfer->length = length;
+	transfer->front = transfer->run = transfer->run_end = moved;
+	return transfer;
+}
+
+int transfer_post(pf_peer *base, enum operation_kind kind, const pf_piece *pieces, unsigned count,
+		  uint64_t length, pf_complete_fn complete, void *arg)
 {
 	struct host_peer *peer = (struct host_peer *)base;
 	pf_context *context = base->context;
 	struct transfer *transfer;
 	size_t moved = 0;
+	unsigned i;
 	int status;
 
 	/* A short transfer by single copy is one system call: copy here. */
-	if (length < host_peer_at_once(peer) &&
-	    copy_at_once(peer, kind == OPERATION_PUT, local, remote, length, &moved)) {
+	if (is_short(peer, count, length) &&
+	    copy_at_once(peer, kind == OPERATION_PUT, pieces, count, &moved)) {
 		statistic_add(&context->statistics,
 			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
-		return PF_DONE;
+		return PF_OK;
 	}
-	if (peer_state(base) == PEER_GONE)
+	if (peer_is_gone(base))
 		return base->gone_status;
-	if (kind == OPERATION_GET)
-		memory_expect(&context->memory, (uint64_t)(uintptr_t)local, length);
-	transfer = malloc(sizeof(*transfer));
+	transfer = transfer_allocate(base, kind, pieces, count, moved);
 	if (!transfer)
 		return PF_ERR_MEMORY;
-	*transfer = (struct transfer){
-		.operation = { .kind = kind,
-			       .peer = base,
-			       .complete = complete,
-			       .completion.arg = arg },
-		.local = local + moved,
-		.remote = remote + moved,
-		.length = length - moved,
-	};
-	TAILQ_INIT(&transfer->blocks);
-	probe_transfer(context->trace, transfer, kind == OPERATION_PUT, (uintptr_t)transfer->local,
-		       transfer->remote, transfer->length, base->id);
+	transfer->operation.complete = complete;
+	transfer->operation.completion.arg = arg;
+	for (i = 0; i < count && kind == OPERATION_GET; i++)
+		memory_expect(&context->memory, (uintptr_t)tag_remove_pointer(pieces[i].local),
+			      pieces[i].length);
+	probe_transfer(context->trace, transfer, kind == OPERATION_PUT, transfer->pieces[0].local,
+		       transfer->pieces[0].remote, length, base->id);
 	status = host_post(context, &transfer->operation, !moved);
-	if (status != PF_OK)
+	if (status < 0) {
 		probe_transfer_done(context->trace, transfer, status);
-	if (status != PF_OK)
 		free(transfer);
+	}
+	return status;
+}
+
+/* Make the record of the signal of a put; NULL without memory. */
+static struct atomic_operation *signal_allocate(pf_peer *peer, const pf_piece *piece,
+						const pf_signal *signal, pf_complete_fn complete,
+						void *arg)
+{
+	struct atomic_request request = { .address = signal->remote,
+					  .operand = signal->value,
+					  .width = sizeof(signal->value) };
+
+	if (signal->op == PF_SIGNAL_NOTICE) {
+		request.op = MESSAGE_OP_NOTICE;
+		request.address = piece->remote;
+		request.compare = piece->length;
+	} else {
+		request.op = signal->op == PF_SIGNAL_ADD ? PF_ATOMIC_ADD : PF_ATOMIC_SWAP;
+	}
+	return atomic_allocate(peer, OPERATION_SIGNAL, &request, complete, arg);
+}
+
+/*
+ * Move the data of a short put now, if operations_max cannot refuse the signal afterwards. True: all
+ * bytes were moved.
+ */
+static bool signal_copy_at_once(struct host_peer *peer, const pf_piece *piece, size_t *moved)
+{
+	return !piece->length ||
+	       (!peer->peer.context->options.operations_max && is_short(peer, 1, piece->length) &&
+		copy_at_once(peer, true, piece, 1, moved));
+}
+
+int transfer_post_signal(pf_peer *base, const pf_piece *piece, const pf_signal *signal,
+			 pf_complete_fn complete, void *arg)
+{
+	pf_context *context = base->context;
+	struct atomic_operation *follows;
+	struct transfer *transfer;
+	size_t moved = 0;
+	int status;
+
+	if (peer_is_gone(base))
+		return base->gone_status;
+	follows = signal_allocate(base, piece, signal, complete, arg);
+	if (!follows)
+		return PF_ERR_MEMORY;
+	if (signal_copy_at_once((struct host_peer *)base, piece, &moved)) {
+		status = host_post(context, &follows->operation, true);
+		if (status < 0)
+			free(follows);
+		return status;
+	}
+	transfer = transfer_allocate(base, OPERATION_PUT, piece, 1, moved);
+	if (!transfer) {
+		free(follows);
+		return PF_ERR_MEMORY;
+	}
+	transfer->signal = follows;
+	transfer->operation.complete = complete;
+	transfer->operation.completion.arg = arg;
+	probe_transfer(context->trace, transfer, true, transfer->pieces[0].local,
+		       transfer->pieces[0].remote, piece->length, base->id);
+	status = host_post(context, &transfer->operation, !moved);
+	if (status < 0) {
+		probe_transfer_done(context->trace, transfer, status);
+		free(follows);
+		free(transfer);
+	}
 	return status;
 }

@@ -9,11 +9,14 @@
 #include "route.h"
 
 /*
- * Any thread: move at once as much as possible, and post the rest. As pf_put and pf_get, with a
- * length other than 0.
+ * Any thread: move at once as much as possible, and post the rest. Arguments and result as of
+ * transport.transfer.
  */
-int transfer_post(pf_peer *peer, enum operation_kind kind, char *local, uint64_t remote,
-		  size_t length, pf_complete_fn complete, void *arg);
+int transfer_post(pf_peer *peer, enum operation_kind kind, const pf_piece *pieces, unsigned count,
+		  uint64_t length, pf_complete_fn complete, void *arg);
+/* Any thread: post a put with a signal. Arguments and result as of transport.put_signal. */
+int transfer_post_signal(pf_peer *peer, const pf_piece *piece, const pf_signal *signal,
+			 pf_complete_fn complete, void *arg);
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(struct host_state *host, struct transfer *transfer);
 /*

@@ -11,7 +11,7 @@ static struct operation_queue *operation_queue(const struct operation *operation
 {
 	struct host_peer *peer = operation_peer(operation);
 
-	return operation->kind == OPERATION_ATOMIC ? &peer->atomics : &peer->transfers;
+	return operation->kind >= OPERATION_ATOMIC ? &peer->atomics : &peer->transfers;
 }
 
 static bool peer_has_ready(const struct host_peer *peer)

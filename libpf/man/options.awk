@@ -24,7 +24,7 @@ function values(list,    count, value, i, text, constant)
 {
 	count = split(list, value, /, | or /)
 	for (i = 1; i <= count; i++) {
-		constant = toupper(variable "_" value[i])
+		constant = toupper("pf_" name "_" value[i])
 		gsub(/-/, "_", constant)
 		text = text (i == 1 ? "" : i < count ? ", " : " or ") \
 			roff(value[i]) " (" constant ")"
@@ -55,7 +55,7 @@ file == 1 && /^      / && !help {
 file == 1 && /^      / {
 	variable = $1
 	sub(/,$/, "", variable)
-	if (variable !~ /^PF_[A-Z_]+$/)
+	if (variable !~ /^LIBPF_[A-Z_]+$/)
 		fail("this is not a variable: " $0)
 	allowed = $0
 	sub(/^ *[A-Z_]*(, )?/, "", allowed)

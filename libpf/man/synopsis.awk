@@ -3,7 +3,8 @@
 #	awk -f synopsis.awk pf.h pf_put.3.in
 # A heading of pf.h, /* ---- pf_put(3): move bytes ---- */, names the page of the functions and
 # of the types of callbacks below. They replace the line @SYNOPSIS@ of the template, with .SH
-# NAME before; the text of the heading is the page's description in NAME.
+# NAME before; the text of the heading is the page's description in NAME. A line @STRUCT pf_options@
+# becomes the structure of pf.h, without its comments.
 
 function fail(text)
 {
@@ -71,6 +72,21 @@ file == 1 && /^\/\* ---- pf_[a-z_]+\(3\).* ---- \*\/$/ {
 		title[section] = substr($0, RSTART + 5, RLENGTH - 10)
 	next
 }
+file == 1 && /^typedef struct pf_[a-z_]+ \{$/ {
+	structure = $3
+}
+file == 1 && structure != "" {
+	gsub(/[ \t]*\/\*.*\*\//, "")
+	if (/\/\*/)
+		comment = 1
+	if (!comment && !/^[ \t]*$/)
+		structures[structure] = structures[structure] $0 "\n"
+	if (/\*\//)
+		comment = 0
+	if (/^}/)
+		structure = ""
+	next
+}
 file == 1 && (/^typedef .*\(\*pf_/ || /^[a-z].*[ *]pf_[a-z_]+\(/) {
 	declared = ""
 }
@@ -95,9 +111,16 @@ file == 1 && (/^typedef .*\(\*pf_/ || /^[a-z].*[ *]pf_[a-z_]+\(/ || declared != 
 file == 2 && /^@SYNOPSIS@$/ {
 	if (!(page in synopsis) || title[page] == "")
 		fail("pf.h has no heading with functions for " page)
-	printf ".SH NAME\n%s%s \\- %s\n.SH SYNOPSIS\n.nf\n.B #include <pf.h>\n.PP\n%s.fi\n", page,
+	printf ".SH NAME\n%s%s \\- %s\n.SH SYNOPSIS\n.nf\n.B #include <libpf/pf.h>\n.PP\n%s.fi\n", page,
 		names[page], title[page], synopsis[page]
 	found = 1
+	next
+}
+file == 2 && /^@STRUCT pf_[a-z_]+@$/ {
+	sub(/@$/, "", $2)
+	if (!($2 in structures))
+		fail("pf.h has no structure " $2)
+	printf "%s", structures[$2]
 	next
 }
 file == 2

@@ -9,7 +9,7 @@
 #include "base/descriptor.h"
 #include "base/file.h"
 #include "base/memcheck.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* Pages looked at by one call. */
 #define LOOK_PAGES 64

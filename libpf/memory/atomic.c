@@ -2,27 +2,28 @@
 #include "atomic.h"
 
 #include "base/check.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "touch.h"
 
 bool atomic_valid(unsigned op, unsigned width, uint64_t address)
 {
-	return op <= PF_COMPARE_SWAP && (width == 4 || width == 8) && !(address & (width - 1));
+	return op <= PF_ATOMIC_COMPARE_SWAP && (width == 4 || width == 8) &&
+	       !(address & (width - 1));
 }
 
 #define EXECUTE(type)                                                                              \
 	static type execute_##type(type *target, unsigned op, type operand, type compare)          \
 	{                                                                                          \
 		switch (op) {                                                                      \
-		case PF_ADD:                                                                       \
+		case PF_ATOMIC_ADD:                                                                \
 			return __atomic_fetch_add(target, operand, __ATOMIC_SEQ_CST);              \
-		case PF_AND:                                                                       \
+		case PF_ATOMIC_AND:                                                                \
 			return __atomic_fetch_and(target, operand, __ATOMIC_SEQ_CST);              \
-		case PF_OR:                                                                        \
+		case PF_ATOMIC_OR:                                                                 \
 			return __atomic_fetch_or(target, operand, __ATOMIC_SEQ_CST);               \
-		case PF_XOR:                                                                       \
+		case PF_ATOMIC_XOR:                                                                \
 			return __atomic_fetch_xor(target, operand, __ATOMIC_SEQ_CST);              \
-		case PF_SWAP:                                                                      \
+		case PF_ATOMIC_SWAP:                                                               \
 			return __atomic_exchange_n(target, operand, __ATOMIC_SEQ_CST);             \
 		default:                                                                           \
 			__atomic_compare_exchange_n(target, &compare, operand, false,              \

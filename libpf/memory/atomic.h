@@ -9,7 +9,7 @@
 struct atomic_request {
 	uint64_t address; /* multiple of width */
 	uint64_t operand; /* value to add, to combine or to store */
-	uint64_t compare; /* value expected by PF_COMPARE_SWAP */
+	uint64_t compare; /* value expected by PF_ATOMIC_COMPARE_SWAP */
 	uint8_t op;       /* enum pf_atomic_op */
 	uint8_t width;    /* bytes: 4 or 8 */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "collapse.h"
 
+#include <event2/event.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/number.h"
 #include "base/page.h"
 #include "pagemap.h"
 
@@ -16,34 +19,73 @@
 #define MADV_COLLAPSE 25
 #endif
 
-struct collapse_task {
+struct collapse_request {
 	struct task task;
+	STAILQ_ENTRY(collapse_request) next;
 	struct collapse *collapse;
 	uint64_t address;
 };
 
-/* Service thread. Only fields of the collapse are read, which never change. */
-static void run_task(struct task *task, bool dropped)
+static void request_free(struct collapse *collapse, struct collapse_request *request)
 {
-	const struct collapse_task *work = (struct collapse_task *)task;
-	const struct collapse *collapse = work->collapse;
-
-	if (!dropped && collapse_range(work->address, (uint64_t)1 << collapse->shift))
-		statistic_add_concurrent(collapse->statistics, PF_STAT_COLLAPSED, 1);
-	free(task);
+	free(request);
+	atomic_fetch_sub_explicit(&collapse->waiting_count, 1, memory_order_relaxed);
 }
 
-/* Without memory for the task the range stays as before: only time is lost. */
-static void request_collapse(struct collapse *collapse, uint64_t address)
+static void collapse_oldest(struct collapse *collapse)
 {
-	struct collapse_task *work = malloc(sizeof(*work));
+	struct collapse_request *request = STAILQ_FIRST(&collapse->waiting);
+	uint64_t start = clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID), rest;
+	struct timeval pause;
 
-	if (!work)
+	assert_service(collapse->service);
+	STAILQ_REMOVE_HEAD(&collapse->waiting, next);
+	if (collapse_range(request->address, (uint64_t)1 << collapse->shift))
+		statistic_add_concurrent(collapse->statistics, PF_STAT_COLLAPSED, 1);
+	request_free(collapse, request);
+	rest = (clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - start) * COLLAPSE_REST / 1000;
+	/* The time at which the thread woke is over. */
+	event_base_update_cache_time(collapse->service->base);
+	pause = (struct timeval){ (time_t)(rest / 1000000), (suseconds_t)(rest % 1000000) };
+	event_add(collapse->rest, &pause);
+}
+
+static void on_rested(int fd, short what, void *arg)
+{
+	struct collapse *collapse = arg;
+
+	(void)fd;
+	(void)what;
+	if (!STAILQ_EMPTY(&collapse->waiting))
+		collapse_oldest(collapse);
+}
+
+static bool is_waiting(const struct collapse *collapse, uint64_t address)
+{
+	const struct collapse_request *request;
+
+	STAILQ_FOREACH(request, &collapse->waiting, next) {
+		if (request->address == address)
+			return true;
+	}
+	return false;
+}
+
+/* Service thread. */
+static void request_run(struct task *task, bool dropped)
+{
+	struct collapse_request *request = (struct collapse_request *)task;
+	struct collapse *collapse = request->collapse;
+
+	if (dropped || is_waiting(collapse, request->address)) {
+		request_free(collapse, request);
 		return;
-	*work = (struct collapse_task){ .task.run = run_task,
-					.collapse = collapse,
-					.address = address };
-	service_run(collapse->service, &work->task);
+	}
+	STAILQ_INSERT_TAIL(&collapse->waiting, request, next);
+	if (!collapse->rest)
+		collapse->rest = service_event(collapse->service, -1, 0, on_rested, collapse);
+	if (!event_pending(collapse->rest, EV_TIMEOUT, NULL))
+		collapse_oldest(collapse);
 }
 
 void collapse_init(struct collapse *collapse, uint64_t threshold, uint64_t size,
@@ -54,37 +96,83 @@ void collapse_init(struct collapse *collapse, uint64_t threshold, uint64_t size,
 				       .shift = (unsigned)__builtin_ctzll(size),
 				       .service = service,
 				       .statistics = statistics };
+	STAILQ_INIT(&collapse->waiting);
 }
 
-void collapse_note(struct collapse *collapse, const void *memory, uint64_t length)
+void collapse_destroy(struct collapse *collapse)
 {
-	uint64_t address = (uint64_t)(uintptr_t)memory, end = address + length;
+	struct collapse_request *request;
+
+	while ((request = STAILQ_FIRST(&collapse->waiting))) {
+		STAILQ_REMOVE_HEAD(&collapse->waiting, next);
+		request_free(collapse, request);
+	}
+	if (collapse->rest)
+		event_free(collapse->rest);
+}
+
+/* Count bytes of a range, and return the entry; NULL: another range has the entry. */
+static struct collapse_entry *range_count(struct collapse *collapse, uint64_t owner,
+					  uint64_t number, uint64_t bytes)
+{
+	struct collapse_entry *range = &collapse->ranges[(owner + number) % COLLAPSE_RANGES];
+
+	if (range->number != number || range->owner != owner) {
+		/* The range with more bytes keeps the entry. */
+		if (range->bytes > bytes) {
+			range->bytes -= bytes;
+			return NULL;
+		}
+		*range = (struct collapse_entry){ .owner = owner, .number = number };
+	}
+	range->bytes += bytes;
+	return range;
+}
+
+struct collapse_entry *collapse_note(struct collapse *collapse, uint64_t owner, uint64_t address,
+				     uint64_t length)
+{
+	struct collapse_entry *range, *worth = NULL;
+	uint64_t size = (uint64_t)1 << collapse->shift, end = address + length, bytes;
 
 	assert_that(collapse->threshold);
-	while (address < end) {
-		uint64_t range = address >> collapse->shift;
-		uint64_t next = (range + 1) << collapse->shift;
-		uint64_t bytes = (end < next ? end : next) - address;
-		unsigned i = range % COLLAPSE_RANGES;
+	for (; address < end; address += bytes) {
+		uint64_t number = address >> collapse->shift;
 
-		address += bytes;
-		if (collapse->ranges[i].range != range) {
-			/* Two ranges share the entry: the range with more bytes keeps the entry. */
-			if (collapse->ranges[i].bytes > bytes) {
-				collapse->ranges[i].bytes -= bytes;
-				continue;
-			}
-			collapse->ranges[i].range = range;
-			collapse->ranges[i].bytes = 0;
-			collapse->ranges[i].requested = 0;
-		}
-		collapse->ranges[i].bytes += bytes;
-		if (collapse->ranges[i].bytes < collapse->threshold ||
-		    collapse->ranges[i].requested)
-			continue;
-		collapse->ranges[i].requested = 1;
-		request_collapse(collapse, range << collapse->shift);
+		/* The last range of the address space ends at 0. */
+		bytes = number_min(end - address, size - (address & (size - 1)));
+		range = range_count(collapse, owner, number, bytes);
+		if (range && range->bytes >= number_max(range->next, collapse->threshold))
+			worth = range;
 	}
+	return worth;
+}
+
+void collapse_asked(struct collapse_entry *range)
+{
+	range->next = 2 * range->bytes;
+}
+
+/* Without memory for the request the range stays as before: only time is lost. */
+bool collapse_request(struct collapse *collapse, uint64_t address)
+{
+	const uint64_t size = (uint64_t)1 << collapse->shift;
+	struct collapse_request *request;
+
+	if (!collapse->threshold || address & (size - 1) || address + size < address)
+		return true;
+	if (atomic_load_explicit(&collapse->waiting_count, memory_order_relaxed) >=
+	    COLLAPSE_WAITING_MOST)
+		return false;
+	request = malloc(sizeof(*request));
+	if (!request)
+		return false;
+	*request = (struct collapse_request){ .task.run = request_run,
+					      .collapse = collapse,
+					      .address = address };
+	atomic_fetch_add_explicit(&collapse->waiting_count, 1, memory_order_relaxed);
+	service_run(collapse->service, &request->task);
+	return true;
 }
 
 enum collapse_setting collapse_setting(void)

@@ -66,8 +66,8 @@ void memory_init(struct memory *memory, pf_context *context, const pf_options *o
 	collapse_init(&memory->collapse, options->collapse, size, service, statistics);
 	expected_init(&memory->expected, &memory->residency, &memory->pagers,
 		      policy_makes_huge(memory->policy) && size <= COLLAPSE_SIZE_MAX ? size : 0);
+	exposure_init(&memory->exposure, options->expose, statistics);
 	pagers_defer(&memory->pagers, load_defer, memory);
-	registrations_init(&memory->registrations, (enum pf_mode)options->mode, statistics);
 }
 
 void memory_stop(struct memory *memory)
@@ -77,10 +77,11 @@ void memory_stop(struct memory *memory)
 
 void memory_destroy(struct memory *memory)
 {
-	registrations_destroy(&memory->registrations);
 	pace_destroy(&memory->pace);
 	pagers_destroy(&memory->pagers);
 	expected_destroy(&memory->expected);
+	collapse_destroy(&memory->collapse);
+	exposure_destroy(&memory->exposure);
 	residency_close(&memory->residency);
 }
 
@@ -90,6 +91,20 @@ void memory_expect(struct memory *memory, uint64_t address, uint64_t length)
 	    residency_renew(&memory->residency, clock_nanoseconds(CLOCK_MONOTONIC), address,
 			    length))
 		expected_begin(&memory->expected, address, length);
+}
+
+void memory_looked_up(struct memory *memory, uint64_t address, uint64_t length,
+		      uint64_t transfer_length)
+{
+	struct collapse *collapse = &memory->collapse;
+	struct collapse_entry *worth;
+
+	assert_progress(memory->context);
+	if (!collapse_counts(collapse, transfer_length))
+		return;
+	worth = collapse_note(collapse, COLLAPSE_OWN, address, length);
+	if (worth && collapse_request(collapse, worth->number << collapse->shift))
+		collapse_asked(worth);
 }
 
 uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, bool write)

@@ -12,11 +12,11 @@
 #include "base/statistics.h"
 #include "collapse.h"
 #include "expected.h"
+#include "exposure.h"
 #include "pace.h"
 #include "pager.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "policy.h"
-#include "registration.h"
 #include "residency.h"
 #include "resolver.h"
 
@@ -31,7 +31,7 @@ struct memory {
 	struct resolver resolver;
 	struct collapse collapse;
 	struct expected expected;
-	struct registrations registrations;
+	struct exposure exposure;
 };
 
 /* context: argument of probes and of the callbacks of pagers. */
@@ -49,8 +49,8 @@ void memory_destroy(struct memory *memory);
  * Any thread, before a copy from own memory, or to own memory (write): return how many of the
  * length bytes at address can be copied without waiting for a page. Memory never touched counts
  * as ready, because the kernel provides it without waiting; for a write the memory is made
- * present here, all at once, unless the policy is PF_POLICY_TOUCH. The result is a hint: a page
- * may go before the copy.
+ * present here, all at once, if the policy fills destinations (policy_fills_destination). The
+ * result is a hint: a page may go before the copy.
  */
 uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, bool write);
 /*
@@ -69,16 +69,17 @@ static inline void memory_resolve(struct memory *memory, struct resolution *reso
 	resolver_submit(&memory->resolver, resolution);
 }
 
+/* Any thread: the same, only if no page has to be made or read: see resolver_map. */
+static inline bool memory_map(struct memory *memory, struct resolution *resolution)
+{
+	return resolver_map(&memory->resolver, resolution);
+}
+
 /*
- * Progress: count length bytes of own memory as moved, as part of a transfer of transfer_length
+ * Progress: a peer copied from or to length bytes of own memory, for a transfer of transfer_length
  * bytes.
  */
-static inline void memory_moved(struct memory *memory, const void *address, uint64_t length,
-				uint64_t transfer_length)
-{
-	assert_progress(memory->context);
-	if (memory->collapse.threshold && transfer_length <= COLLAPSE_TRANSFER_MAX)
-		collapse_note(&memory->collapse, address, length);
-}
+void memory_looked_up(struct memory *memory, uint64_t address, uint64_t length,
+		      uint64_t transfer_length);
 
 #endif

@@ -296,7 +296,7 @@ static int supply_unit(struct pagers *pagers, struct pf_pager *pager, uint64_t a
 	return status;
 }
 
-int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool gives_way,
+int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool on_resolver_thread,
 		 uint64_t *done, bool *supplied)
 {
 	uint64_t size = page_size(), start = address & ~(size - 1), end = address + length;
@@ -317,7 +317,7 @@ int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool 
 		for (i = 0; i < pages && status == PF_OK; i++) {
 			struct pf_pager *pager;
 
-			if (gives_way)
+			if (on_resolver_thread)
 				pass_gate(pagers);
 			/*
 			 * Lock once for each unit: pager_unregister waits for one supply at most.

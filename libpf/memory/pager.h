@@ -28,7 +28,7 @@
 #include <sys/queue.h>
 
 #include "base/service.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 /*
  * Longest time of a quick supply, ns: pf_progress calls a quick supply itself. Handing the page
@@ -116,9 +116,9 @@ bool pager_lacks(struct pagers *pagers, uint64_t address);
  * Any thread: supply the absent pages of [address, address + length), up to the first page
  * without a pager. *done: bytes from address on present now. *supplied: at least one page was
  * installed. Returns PF_OK, or PF_ERR_FAULT if the page at address + *done cannot be supplied.
- * Waits for supply; with gives_way, also for threads waiting to change the list of pagers.
+ * Waits for supply; on_resolver_thread: also for threads waiting to change the list of pagers.
  */
-int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool gives_way,
+int pager_supply(struct pagers *pagers, uint64_t address, uint64_t length, bool on_resolver_thread,
 		 uint64_t *done, bool *supplied);
 /*
  * Any thread: give zeros to the absent pages of [address, address + length), up to the first byte

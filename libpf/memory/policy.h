@@ -6,9 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
-/* Bytes of the longest window, which the literature on ExaNeSt calls touch-ahead. */
+/*
+ * Bytes of the longest window of a policy that resolves ahead, which the literature on ExaNeSt calls
+ * touch-ahead.
+ */
 #define POLICY_WINDOW_MAX (2ull << 20)
 
 /*

@@ -9,12 +9,14 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "base/page.h"
 #include "pagemap.h"
 
@@ -346,6 +348,32 @@ static uint64_t renewal_rest(uint64_t length, unsigned vain)
 	return (60000 + (length >> 5)) << vain;
 }
 
+void residency_look_ahead(struct residency *residency, const struct iovec *ranges, unsigned count)
+{
+	uint64_t address = (uintptr_t)ranges->iov_base, end = address + ranges->iov_len;
+	uint64_t last = (end - 1) | (RESIDENCY_PIECE - 1), walked;
+	struct stretch stretches[STRETCHES];
+	unsigned i;
+	int absent;
+
+	if (residency->pagemap < 0)
+		return;
+	for (i = 1; i < count; i++) {
+		uint64_t start = (uintptr_t)ranges[i].iov_base;
+
+		if (start < address || start + (ranges[i].iov_len - 1) > last)
+			break;
+		end = number_max(end, start + ranges[i].iov_len);
+	}
+	absent = find_absent(residency, address, end, stretches, &walked);
+	/* Nothing is noted behind the first absent page. */
+	if (absent > 0)
+		walked = stretches[0].start;
+	if (walked > address)
+		pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime, address,
+			      number_min(walked, end));
+}
+
 bool residency_renew(struct residency *residency, uint64_t now, uint64_t address, uint64_t length)
 {
 	uint64_t due = atomic_load_explicit(&residency->renewal_due, memory_order_relaxed);
@@ -382,7 +410,8 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 
 	if (cold)
 		*cold = 0;
-	if (residency->pagemap < 0 || residency_is_trusted(residency, address, length))
+	if (residency->pagemap < 0 ||
+	    residency_is_trusted(residency, address, length, residency_now()))
 		return length;
 	if (length > LOOK_MAX)
 		length = LOOK_MAX;
@@ -502,4 +531,14 @@ uint64_t residency_cached(struct residency *residency, uint64_t address, uint64_
 	if (at <= address)
 		return 0;
 	return at < end ? at - address : length;
+}
+
+bool residency_maps_cache(struct residency *residency, uint64_t address, uint64_t length)
+{
+	struct mapping mapping;
+
+	/* File systems without a disk have the major number 0, and a few others, as btrfs. */
+	return mappings_find(residency->mappings, address, &mapping) && mapping.inode &&
+	       major(mapping.device) && length <= mapping.end - address &&
+	       residency_cached(residency, address, length) == length;
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "base/check.h"
@@ -68,6 +69,12 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 			uint64_t *cold);
 
 /*
+ * Any thread: look for hints at the first of count ranges, and at ranges behind in its piece of
+ * 64 KiB: a look at all pages of a piece costs little more than a look at a page.
+ */
+void residency_look_ahead(struct residency *residency, const struct iovec *ranges, unsigned count);
+
+/*
  * Any thread: look at the range, unless a look came shortly before now (ns), and replace the
  * hints about the range: old hints may be about an earlier mapping there. Returns whether a page
  * was absent.
@@ -89,6 +96,11 @@ void residency_believe(struct residency *residency, uint64_t address, uint64_t l
  * can ask about.
  */
 uint64_t residency_cached(struct residency *residency, uint64_t address, uint64_t length);
+/*
+ * Any thread: are the length bytes, of a file on a disk, all in the page cache? Then a load does
+ * not wait for the disk, nor for a userfaultfd as in shared memory and tmpfs.
+ */
+bool residency_maps_cache(struct residency *residency, uint64_t address, uint64_t length);
 /* A thread that may wait for a disk: find out whether residency_cached may ask about the memory. */
 void residency_learn(struct residency *residency, uint64_t address);
 
@@ -142,12 +154,14 @@ static inline bool residency_is_current(uint64_t hint, uint64_t piece, uint16_t 
 	       (uint16_t)((uint16_t)(hint >> 16) - now - 1) < lifetime;
 }
 
-/* Any thread: do hints say that all of the range is present? length is not 0. */
+/*
+ * Any thread: is all of the range present, by the hints? length is not 0. now: as of
+ * residency_now.
+ */
 static inline bool residency_is_trusted(struct residency *residency, uint64_t address,
-					uint64_t length)
+					uint64_t length, uint16_t now)
 {
 	uint64_t piece = address >> RESIDENCY_PIECE_SHIFT, end = address + length;
-	uint16_t now = residency_now();
 
 	assert_that(length);
 	for (; piece <= (end - 1) >> RESIDENCY_PIECE_SHIFT; piece++) {

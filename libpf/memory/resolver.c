@@ -14,13 +14,14 @@
 /*
  * Resolve the part of [at, at + length) from at on owned by a pager; *done: its bytes. The
  * application may evict pages meanwhile: then the result is PF_OK although some pages are absent,
- * and the next access is a page fault again. gives_way as in pager_supply. PF_OK or PF_ERR_FAULT.
+ * and the next access is a page fault again. PF_OK or PF_ERR_FAULT.
  */
 static int resolve_paged(struct resolver *resolver, struct resolution *resolution, uint64_t at,
-			 uint64_t length, bool gives_way, uint64_t *done)
+			 uint64_t length, bool on_resolver_thread, uint64_t *done)
 {
 	bool supplied;
-	int status = pager_supply(resolver->pagers, at, length, gives_way, done, &supplied);
+	int status = pager_supply(resolver->pagers, at, length, on_resolver_thread, done,
+				  &supplied);
 
 	resolution->failed = at + *done;
 	resolution->kind = FAULT_PAGER;
@@ -38,10 +39,10 @@ static int resolve_paged(struct resolver *resolver, struct resolution *resolutio
 /*
  * Resolve after pagers_touch failed at resolution->failed, for the reason in errno; false if the
  * page cannot be brought in. EFAULT in anonymous memory: a userfaultfd in user mode only has the
- * page, and gives the page to a thread of the program. The calling thread waits for the page,
- * hence has to be a resolver thread (waits).
+ * page, and gives the page to a thread of the program. Only a resolver thread may wait for the page.
  */
-static bool resolve_by_access(struct resolver *resolver, struct resolution *resolution, bool waits)
+static bool resolve_by_access(struct resolver *resolver, struct resolution *resolution,
+			      bool on_resolver_thread)
 {
 	bool anonymous;
 	int error = errno;
@@ -55,21 +56,22 @@ static bool resolve_by_access(struct resolver *resolver, struct resolution *reso
 		return false;
 	}
 	/* Behind the end of a file an access would raise SIGBUS. */
-	if (!anonymous || !waits)
+	if (!anonymous || !on_resolver_thread)
 		return false;
 	touch_by_access(resolution->failed, resolution->write);
 	return true;
 }
 
 /*
- * Resolve piece by piece: part of the range may be a pager's. used: see pace_rest, on a resolver
- * thread, which rests between the pieces; NULL on any other thread. PF_OK or PF_ERR_FAULT.
+ * Resolve piece by piece: part of the range may be a pager's. used: of pace_rest, because a resolver
+ * thread rests between the pieces; NULL on any other thread. PF_OK or PF_ERR_FAULT.
  */
 static int resolve_range(struct resolver *resolver, struct resolution *resolution, uint64_t *used)
 {
 	bool pagers = atomic_load_explicit(&resolver->pagers->any, memory_order_relaxed), quick;
 	uint64_t at = resolution->address, end = at + resolution->length, done, length;
 	uint64_t step = pagers ? page_size() : TOUCH_PIECE;
+	bool on_resolver_thread = used != NULL;
 
 	/* A peer chose the address: a range that ends behind the address space has no page. */
 	if (resolution->length > UINT64_MAX - at) {
@@ -77,12 +79,12 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 		return PF_ERR_FAULT;
 	}
 	for (; at < end; at = done) {
-		if (used)
+		if (on_resolver_thread)
 			pace_rest(resolver->pace, used);
 		if (pagers && pager_owns(resolver->pagers, at, &quick)) {
 			length = end - at < TOUCH_PIECE ? end - at : TOUCH_PIECE;
-			if (resolve_paged(resolver, resolution, at, length, used != NULL, &done) !=
-			    PF_OK)
+			if (resolve_paged(resolver, resolution, at, length, on_resolver_thread,
+					  &done) != PF_OK)
 				return PF_ERR_FAULT;
 			done += at;
 			/*
@@ -98,7 +100,7 @@ static int resolve_range(struct resolver *resolver, struct resolution *resolutio
 		if (pagers_touch(resolver->pagers, at, done - at, resolution->write,
 				 &resolution->failed) == PF_OK)
 			continue;
-		if (!resolve_by_access(resolver, resolution, used != NULL))
+		if (!resolve_by_access(resolver, resolution, on_resolver_thread))
 			return PF_ERR_FAULT;
 		done = (resolution->failed / page_size() + 1) * page_size();
 	}
@@ -165,7 +167,8 @@ static void resolver_resolve(struct resolver *resolver, struct resolution *resol
 
 	probe_resolve_start(resolver->trace, resolution->address, resolution->length,
 			    resolver->policy);
-	resolution->status = resolution->kind == FAULT_MAJOR ?
+	/* Only a resolver thread has the time to learn about the file. */
+	resolution->status = resolution->kind == FAULT_MAJOR && used ?
 				     resolve_absent(resolver, resolution, used) :
 				     resolve_twice(resolver, resolution, used);
 	if (resolution->status != PF_OK && resolution->kind != FAULT_HIDDEN)
@@ -264,6 +267,7 @@ void resolver_destroy(struct resolver *resolver)
 		struct resolution *resolution = resolution_take(resolver);
 
 		pace_end(resolver->pace);
+		resolution->dropped = true;
 		resolution->status = PF_ERR_FAULT;
 		resolution->failed = resolution->address;
 		resolution->done(resolution);
@@ -282,12 +286,19 @@ static void start_thread(struct resolver *resolver)
 }
 
 /*
- * Is the resolution quick enough for the calling thread? Only a pager can be: memory provided by
- * the kernel without waiting is not submitted. Sets the kind of the page fault.
+ * Does the kernel only have to map pages? A store to a page of a file may wait for the file system.
+ * The limit: the calling thread has more to do, and such resolutions take no turns.
  */
+static bool only_maps(const struct resolver *resolver, const struct resolution *resolution)
+{
+	return !resolution->write && resolution->length <= TOUCH_PIECE &&
+	       residency_maps_cache(resolver->residency, resolution->address, resolution->length);
+}
+
+/* Is the resolution quick enough for the calling thread? Sets the kind of the page fault. */
 static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 {
-	bool quick;
+	bool quick, maps;
 
 	/*
 	 * Behind the range of a quick pager may lie the range of a slow pager, or a file. A page
@@ -299,8 +310,29 @@ static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 		       pager_owns_all(resolver->pagers, resolution->address, resolution->length) &&
 		       !looks_absent(resolver, resolution);
 	}
-	resolution->kind = looks_absent(resolver, resolution) ? FAULT_MAJOR : FAULT_MINOR;
-	return false;
+	maps = only_maps(resolver, resolution);
+	/* Also where the pages are present: other pages of the file may need the disk. */
+	resolution->kind = maps || looks_absent(resolver, resolution) ? FAULT_MAJOR : FAULT_MINOR;
+	return maps;
+}
+
+/* The range may come from a peer. */
+static bool range_is_sound(const struct resolution *resolution)
+{
+	return resolution->length && resolution->length <= RESOLVER_LENGTH_MAX &&
+	       resolution->address + resolution->length >= resolution->address;
+}
+
+bool resolver_map(struct resolver *resolver, struct resolution *resolution)
+{
+	assert_that(resolution->done);
+	if (!range_is_sound(resolution) ||
+	    pagers_own(resolver->pagers, resolution->address, resolution->length) ||
+	    !only_maps(resolver, resolution))
+		return false;
+	resolution->kind = FAULT_MAJOR;
+	resolver_resolve(resolver, resolution, NULL);
+	return true;
 }
 
 void resolver_submit(struct resolver *resolver, struct resolution *resolution)
@@ -308,9 +340,7 @@ void resolver_submit(struct resolver *resolver, struct resolution *resolution)
 	bool queued = false;
 
 	assert_that(resolution->done);
-	/* The range may come from a peer. */
-	if (!resolution->length || resolution->length > RESOLVER_LENGTH_MAX ||
-	    resolution->address + resolution->length < resolution->address) {
+	if (!range_is_sound(resolution)) {
 		resolution->status = PF_ERR_FAULT;
 		resolution->failed = resolution->address;
 		resolution->kind = FAULT_PERMISSION;

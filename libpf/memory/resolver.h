@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "pace.h"
 #include "pager.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "residency.h"
 
 /* Bytes of one resolution, at most: the longest block. */
@@ -35,6 +35,7 @@ struct resolution {
 	bool write;               /* make the range writable too */
 	int status;               /* result: PF_OK or PF_ERR_FAULT */
 	uint64_t failed;          /* with PF_ERR_FAULT: the first inaccessible address */
+	bool dropped;             /* result: not resolved, because the context closes */
 	/* Result: kind of the page fault; PF_ERR_FAULT with FAULT_HIDDEN: of the failed address. */
 	enum fault_kind kind;
 	/* Called once, on the thread that resolved it; owns the resolution from then on. */
@@ -45,7 +46,7 @@ struct resolver {
 	struct pagers *pagers;
 	struct residency *residency; /* of the own address space */
 	struct pace *pace;
-	enum pf_policy policy; /* argument of probes */
+	enum pf_policy policy; /* argument of probes: the submitter has chosen the range by it */
 	struct trace *trace;   /* NULL: none */
 	pthread_mutex_t lock;
 	/* Under the lock: */
@@ -68,5 +69,10 @@ void resolver_destroy(struct resolver *resolver);
  * resolver thread.
  */
 void resolver_submit(struct resolver *resolver, struct resolution *resolution);
+/*
+ * Any thread: resolve if the kernel has the pages, and only page tables lack them. False: nothing
+ * happened, and done is not called.
+ */
+bool resolver_map(struct resolver *resolver, struct resolution *resolution);
 
 #endif

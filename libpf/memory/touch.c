@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/page.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* Of Linux 5.14; older C libraries define neither. */
 #ifndef MADV_POPULATE_READ

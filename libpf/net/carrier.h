@@ -22,8 +22,8 @@
 
 /* Batches of one call of send. */
 #define CARRIER_BATCHES 8
-/* Bytes of a reason for having no carrier. */
-#define CARRIER_WHY 128
+/* Bytes of a reason for having no carrier, or of the interfaces. */
+#define CARRIER_WHY 192
 
 /* Reason for not sending a batch. */
 enum carrier_stop {

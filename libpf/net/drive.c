@@ -17,7 +17,7 @@ static enum net_lent network_lent(const struct network *network)
 {
 	if (!network->calling)
 		return NET_NOT_LENT;
-	return network->context->receive_pieces ? NET_LENT_PIECES : NET_LENT;
+	return network->context->callbacks.receive_pieces ? NET_LENT_PIECES : NET_LENT;
 }
 
 /*

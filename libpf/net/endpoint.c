@@ -10,14 +10,14 @@ void endpoint_make(struct net_endpoint *result, uint8_t socket,
 {
 	struct endpoint endpoint = { .socket = socket };
 
+	memcpy(endpoint.address, interface_address_bytes(address),
+	       interface_address_length(address));
 	if (address->any.sa_family == AF_INET) {
 		endpoint.family = 4;
 		endpoint.port = address->in.sin_port;
-		memcpy(endpoint.address, &address->in.sin_addr, 4);
 	} else {
 		endpoint.family = 6;
 		endpoint.port = address->in6.sin6_port;
-		memcpy(endpoint.address, &address->in6.sin6_addr, 16);
 		if (IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr))
 			endpoint.scope = address->in6.sin6_scope_id;
 	}
@@ -56,11 +56,9 @@ static void endpoint_to_address(const struct address_endpoint *endpoint,
 
 static bool address_equals(const union interface_address *a, const union interface_address *b)
 {
-	if (a->any.sa_family != b->any.sa_family)
-		return false;
-	return a->any.sa_family == AF_INET ?
-		       a->in.sin_addr.s_addr == b->in.sin_addr.s_addr :
-		       !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
+	return a->any.sa_family == b->any.sa_family &&
+	       !memcmp(interface_address_bytes(a), interface_address_bytes(b),
+		       interface_address_length(a));
 }
 
 /*
@@ -196,10 +194,7 @@ size_t endpoint_describe(const struct interfaces *interfaces, const struct net_e
 	interface = &interfaces->list[endpoint.socket];
 	family = interface->address.any.sa_family;
 	inet_ntop(family, endpoint.address, there, sizeof(there));
-	inet_ntop(family,
-		  family == AF_INET ? (const void *)&interface->address.in.sin_addr :
-				      (const void *)&interface->address.in6.sin6_addr,
-		  here, sizeof(here));
+	inet_ntop(family, interface_address_bytes(&interface->address), here, sizeof(here));
 	length = snprintf(text, size, "%s, UDP port %u, over %s (from %s)", there,
 			  ntohs(endpoint.port), interface->name, here);
 	return length < 0 ? 0 : (size_t)length;

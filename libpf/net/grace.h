@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Grace periods decide when the service thread serves the network. An application that polls serves
- * the network without help, and the service thread would only take the processor. Therefore a poll
+ * Grace periods decide when the service thread attends. An application that polls drives the
+ * network without help, and the service thread would only take the processor. Therefore a poll
  * takes the network back from the service thread, and a grace period begins. At the end of the
  * period the service thread takes over if the application is away, with no poll and no post in the
  * second half of the period. An application without a processor is not away: with more processes
@@ -38,7 +38,7 @@
 
 /* Grace periods of a network; all 0 at first. */
 struct grace {
-	_Atomic bool waits;   /* something waited when a driver stopped last */
+	_Atomic bool waits;   /* something waited when a thread stopped driving last */
 	_Atomic bool running; /* the service thread will look at the end of the period */
 	_Atomic bool idle;    /* nothing waited when the period began */
 	_Atomic uint64_t start, length;
@@ -78,7 +78,7 @@ static inline uint64_t grace_passed(uint64_t now, uint64_t then)
 	return now > then ? now - then : 0;
 }
 
-/* A driver stops. Return whether a period has to begin with grace_start. */
+/* The driving thread stops. Return whether a period has to begin with grace_start. */
 static inline bool grace_needed(struct grace *grace, bool waits)
 {
 	/*

@@ -37,10 +37,16 @@ static bool bits_equal(const uint8_t *a, const uint8_t *b, unsigned bits)
 	return !rest || !((a[bytes] ^ b[bytes]) >> (8 - rest));
 }
 
-static const uint8_t *address_bytes(const union interface_address *address)
+const uint8_t *interface_address_bytes(const union interface_address *address)
 {
 	return address->any.sa_family == AF_INET ? (const uint8_t *)&address->in.sin_addr :
 						   (const uint8_t *)&address->in6.sin6_addr;
+}
+
+unsigned interface_address_length(const union interface_address *address)
+{
+	return address->any.sa_family == AF_INET ? sizeof(address->in.sin_addr) :
+						   sizeof(address->in6.sin6_addr);
 }
 
 /* Parse a token without surrounding spaces. Return false if the token is malformed. */
@@ -118,7 +124,8 @@ static bool interface_matches(const struct interface *interface, const struct pa
 	if (pattern->family == AF_UNSPEC)
 		return !strcmp(interface->name, pattern->name);
 	return pattern->family == interface->address.any.sa_family &&
-	       bits_equal(address_bytes(&interface->address), pattern->network, pattern->bits);
+	       bits_equal(interface_address_bytes(&interface->address), pattern->network,
+			  pattern->bits);
 }
 
 static bool interface_is_listed(const struct interface *interface, const char *list)
@@ -281,6 +288,24 @@ unsigned interface_mtu(const struct interface *interface)
 bool interface_reaches(const struct interface *interface, const union interface_address *address)
 {
 	return interface->address.any.sa_family == address->any.sa_family &&
-	       bits_equal(address_bytes(&interface->address), address_bytes(address),
-			  interface->prefix);
+	       bits_equal(interface_address_bytes(&interface->address),
+			  interface_address_bytes(address), interface->prefix);
+}
+
+void interfaces_describe(const struct interface *list, unsigned count, const struct location *here,
+			 char *text, size_t size)
+{
+	char address[INET6_ADDRSTRLEN];
+	size_t used = 0;
+	unsigned i;
+
+	text[0] = 0;
+	for (i = 0; i < count && used < size; i++) {
+		inet_ntop(list[i].address.any.sa_family, interface_address_bytes(&list[i].address),
+			  address, sizeof(address));
+		used += (size_t)snprintf(text + used, size - used, "%s%s %s (MTU %u%s)",
+					 i ? ", " : "", list[i].name, address, list[i].mtu,
+					 location_is_far(here, list[i].name) ? ", other NUMA node" :
+									       "");
+	}
 }

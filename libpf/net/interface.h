@@ -20,6 +20,10 @@ union interface_address {
 	struct sockaddr_in6 in6;
 };
 
+/* Return the bytes of an IPv4 or IPv6 address, without port and scope; or their number. */
+const uint8_t *interface_address_bytes(const union interface_address *address);
+unsigned interface_address_length(const union interface_address *address);
+
 /* An address of an interface. */
 struct interface {
 	char name[IF_NAMESIZE];
@@ -46,6 +50,9 @@ struct interfaces {
  */
 unsigned interfaces_find(struct interface *list, unsigned most, const char *include,
 			 const char *exclude, const struct location *here, const char **why);
+/* Store names, addresses and MTUs, cut to size bytes. */
+void interfaces_describe(const struct interface *list, unsigned count, const struct location *here,
+			 char *text, size_t size);
 /*
  * Return the first element of a list that is neither a name nor an address or a network with a
  * valid prefix, and set its length; NULL if the list is valid.

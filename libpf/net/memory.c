@@ -26,8 +26,8 @@ struct net_resolution {
 	struct net_memory *memory;
 	struct net_resolution *next;
 	struct net_token token;
-	uint64_t length; /* bytes of the block; a bad address behind the block is no failure */
-	uint64_t detected;
+	uint64_t length;  /* bytes of the block; a bad address behind the block is no failure */
+	uint64_t noticed; /* time at which the page fault was noticed, ns */
 	/* The bytes will be copied, so hidden memory is fine (FAULT_HIDDEN); false: an atomic. */
 	bool copied;
 	/*
@@ -38,7 +38,7 @@ struct net_resolution {
 	bool asking, here;
 };
 
-/* Any thread: hand a finished resolution to the driver. */
+/* Any thread: hand a finished resolution to the driving thread. */
 static void net_resolution_done(struct resolution *resolution)
 {
 	struct net_resolution *resolved = (struct net_resolution *)resolution;
@@ -107,15 +107,22 @@ static int net_resolution_conclude(struct net_memory *memory, struct net_resolut
 	statistic_fault(statistics, PF_SIDE_LOCAL, resolved->resolution.kind);
 	if (status == PF_OK)
 		statistic_resolved(statistics,
-				   clock_nanoseconds(CLOCK_MONOTONIC) - resolved->detected);
+				   clock_nanoseconds(CLOCK_MONOTONIC) - resolved->noticed);
 	free(resolved);
 	return status;
+}
+
+/* May bytes behind the block be out of bounds, because the peer names addresses? */
+static bool wait_is_limited(const struct net_memory *memory, const struct net_wait *wait)
+{
+	return memory->context->memory.exposure.limited && wait->foreign;
 }
 
 /*
  * Resolve a block, and more behind it as the policy wants; window NULL: an atomic. Return
  * PF_ERR_AGAIN if the core will be told. Return PF_OK, possible only with here, if a quick pager
- * has supplied the page already; the page may be evicted again. Return PF_ERR_FAULT with *bad.
+ * has supplied the page already, or the page only had to be mapped; the page may go again. Return
+ * PF_ERR_FAULT with *bad.
  */
 static int net_memory_resolve(struct net_memory *memory, const struct net_wait *wait,
 			      struct resolve_window *window, bool here, uint64_t *bad)
@@ -127,7 +134,7 @@ static int net_memory_resolve(struct net_memory *memory, const struct net_wait *
 	assert_that(wait->length);
 	/* Wait until there is memory: its lack is no fault of the application. */
 	resolved = allocate_or_wait(sizeof(*resolved));
-	if (window && wait->end > wait->address + wait->length) {
+	if (window && wait->end > wait->address + wait->length && !wait_is_limited(memory, wait)) {
 		length = policy_window(context->memory.policy, window, wait->address, wait->length,
 				       wait->end);
 		if (length < wait->length)
@@ -141,7 +148,7 @@ static int net_memory_resolve(struct net_memory *memory, const struct net_wait *
 		.memory = memory,
 		.token = wait->token,
 		.length = wait->length,
-		.detected = clock_nanoseconds(CLOCK_MONOTONIC),
+		.noticed = clock_nanoseconds(CLOCK_MONOTONIC),
 		.copied = window != NULL,
 		.thread = pthread_self(),
 		.asking = here,
@@ -152,7 +159,7 @@ static int net_memory_resolve(struct net_memory *memory, const struct net_wait *
 	memory_resolve(&context->memory, &resolved->resolution);
 	if (!here)
 		return PF_ERR_AGAIN;
-	/* Another thread leaves the resolution to the driver, hence to this thread, to be freed. */
+	/* Another thread leaves the resolution to the driving thread, the present one, to be freed. */
 	resolved->asking = false;
 	return resolved->here ? net_resolution_conclude(memory, resolved, bad) : PF_ERR_AGAIN;
 }
@@ -262,20 +269,56 @@ static bool net_memory_access_again(struct net_memory *memory, const struct net_
  * as a look at four. If pages of a pager follow, the pages before are touched: the kernel stops at
  * the first page of a pager, to be supplied by the pager.
  */
-static uint64_t wait_look_length(const struct net_wait *wait, uint64_t address, uint32_t length)
+static uint64_t wait_look_length(const struct net_memory *memory, const struct net_wait *wait,
+				 uint64_t address, uint32_t length)
 {
 	uint64_t end = number_min((address | (RESIDENCY_PIECE - 1)) + 1, wait->end);
 
+	if (__builtin_expect(wait_is_limited(memory, wait), 0))
+		return length;
+
 	return number_max(end, address + length) - address;
+}
+
+/* May the access happen? Of own operations, always. PF_OK or PF_ERR_REFUSED. */
+static int net_memory_permit(const struct net_memory *memory, bool foreign, uint64_t address,
+			     uint64_t length, unsigned rights, uint64_t *bad)
+{
+	struct exposure *exposure = &memory->context->memory.exposure;
+
+	return !foreign || exposure_permits(exposure, address, length, rights, bad) ?
+		       PF_OK :
+		       PF_ERR_REFUSED;
+}
+
+/*
+ * Return the range to resolve for an absent page: the whole block, or the permitted part of a block
+ * of which no other part may be touched for the peer. *part: room for the result.
+ */
+static const struct net_wait *wait_part(const struct net_memory *memory,
+					const struct net_wait *wait, uint64_t address,
+					uint32_t length, struct net_wait *part)
+{
+	if (__builtin_expect(!wait_is_limited(memory, wait), 1))
+		return wait;
+	*part = *wait;
+	part->address = address;
+	part->length = length;
+	return part;
 }
 
 static int net_memory_source(void *user, const struct net_wait *wait, uint64_t address,
 			     uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
-	uint64_t look = wait_look_length(wait, address, length);
+	uint64_t look = wait_look_length(memory, wait, address, length);
+	struct net_wait part;
 	int status, round = 0;
 
+	status = net_memory_permit(memory, wait->foreign, address, length, PF_EXPOSE_READ, bad);
+	if (__builtin_expect(status != PF_OK, 0))
+		return status;
+	wait = wait_part(memory, wait, address, length, &part);
 	if (memory_ready(&memory->context->memory, address, look, false) < length &&
 	    !net_memory_is_hidden(memory, address, length))
 		return net_memory_resolve(memory, wait, &memory->source_window, true, bad);
@@ -284,6 +327,10 @@ static int net_memory_source(void *user, const struct net_wait *wait, uint64_t a
 		return PF_OK;
 	}
 	do {
+		status = net_memory_permit(memory, wait->foreign, address, length, PF_EXPOSE_READ,
+					   bad);
+		if (status != PF_OK)
+			return status;
 		status = access_look(&memory->access, address, length, bad);
 	} while (net_memory_access_again(memory, wait, &memory->source_window, &round, &status,
 					 bad));
@@ -294,9 +341,14 @@ static int net_memory_destination(void *user, const struct net_wait *wait, uint6
 				  uint32_t length, uint64_t *bad)
 {
 	struct net_memory *memory = user;
-	uint64_t look = wait_look_length(wait, address, length);
-	int status = PF_OK;
+	uint64_t look = wait_look_length(memory, wait, address, length);
+	int status = net_memory_permit(memory, wait->foreign, address, length, PF_EXPOSE_WRITE,
+				       bad);
+	struct net_wait part;
 
+	if (__builtin_expect(status != PF_OK, 0))
+		return status;
+	wait = wait_part(memory, wait, address, length, &part);
 	/*
 	 * Pages of a pager may be evicted at any moment. A packet received into an evicted page
 	 * would be lost, and the access could stop the very thread that answers pagers. Only
@@ -331,8 +383,15 @@ static int net_memory_place(void *user, const struct net_wait *wait, uint64_t ad
 {
 	struct net_memory *memory = user;
 	int status, round = 0;
+	struct net_wait part;
 
+	wait = wait_part(memory, wait, address, length, &part);
+	/* The functions of a pager, which run between two rounds, may withdraw the range. */
 	do {
+		status = net_memory_permit(memory, wait->foreign, address, length, PF_EXPOSE_WRITE,
+					   bad);
+		if (__builtin_expect(status != PF_OK, 0))
+			return status;
 		status = access_write(&memory->access, address, data, length, bad);
 	} while (net_memory_access_again(memory, wait, &memory->destination_window, &round, &status,
 					 bad));
@@ -356,13 +415,20 @@ static unsigned net_memory_place_many(void *user, const struct net_piece *pieces
 	unsigned from_count = 0, to_count = 0, i;
 	struct net_memory *memory = user;
 	size_t written;
+	uint64_t bad;
 
 	assert_that(count <= NET_PIECES_MOST);
 	for (i = 0; i < count; i++) {
+		if (net_memory_permit(memory, pieces[i].foreign, pieces[i].address,
+				      pieces[i].length, PF_EXPOSE_WRITE, &bad) != PF_OK)
+			break;
 		from_count = vectors_extend(from, from_count, (uintptr_t)pieces[i].bytes,
 					    pieces[i].length);
 		to_count = vectors_extend(to, to_count, pieces[i].address, pieces[i].length);
 	}
+	count = i;
+	if (!count)
+		return 0;
 	written = access_scatter(&memory->access, from, from_count, to, to_count);
 	for (i = 0; i < count && written >= pieces[i].length; i++)
 		written -= pieces[i].length;
@@ -374,8 +440,14 @@ static int net_memory_fetch(void *user, const struct net_wait *wait, uint64_t ad
 {
 	struct net_memory *memory = user;
 	int status, round = 0;
+	struct net_wait part;
 
+	wait = wait_part(memory, wait, address, length, &part);
 	do {
+		status = net_memory_permit(memory, wait->foreign, address, length, PF_EXPOSE_READ,
+					   bad);
+		if (__builtin_expect(status != PF_OK, 0))
+			return status;
 		status = access_read(&memory->access, address, bytes, length, bad);
 	} while (net_memory_access_again(memory, wait, &memory->source_window, &round, &status,
 					 bad));
@@ -421,6 +493,9 @@ static int net_memory_atomic(void *user, const struct net_wait *wait, enum pf_at
 
 	if (!atomic_valid(op, width, wait->address))
 		return PF_ERR_ARGUMENT;
+	if (net_memory_permit(memory, wait->foreign, wait->address, width, EXPOSURE_ATOMIC, bad) !=
+	    PF_OK)
+		return PF_ERR_REFUSED;
 	/*
 	 * The processor executes an atomic, on a page perhaps evicted by then. The service thread
 	 * would have to bring the page, and must not be the thread in need of the page.
@@ -433,6 +508,9 @@ static int net_memory_atomic(void *user, const struct net_wait *wait, enum pf_at
 			return status;
 	}
 	do {
+		if (net_memory_permit(memory, wait->foreign, wait->address, width, EXPOSURE_ATOMIC,
+				      bad) != PF_OK)
+			return PF_ERR_REFUSED;
 		status = atomic_execute(&request, value);
 		*bad = *value;
 	} while (net_memory_access_again(memory, wait, NULL, &round, &status, bad));
@@ -450,6 +528,7 @@ struct net_memory_operations net_memory_functions(struct net_memory *memory)
 		.gather = net_memory_gather,
 		.atomic = net_memory_atomic,
 		.trace = memory->context->trace ? net_memory_trace : NULL,
+		.asks_again = memory->context->memory.exposure.limited,
 		.user = memory,
 	};
 }

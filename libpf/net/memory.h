@@ -21,7 +21,7 @@ struct net_hidden {
 	uint64_t start, end; /* addresses: [start, end) */
 };
 
-/* State of the driver of the core, which alone uses all fields but "resolved". */
+/* State of the driving thread, which alone uses all fields but "resolved". */
 struct net_memory {
 	pf_context *context;
 	struct access access;

@@ -59,10 +59,10 @@ static void network_wake(const struct network *network)
 }
 
 /*
- * Wake the driver after a page was resolved. Progress finds the result without help, but the
- * service thread may sleep.
+ * Wake the driving thread after a page was resolved. Progress finds the result without help, but
+ * the service thread may sleep.
  */
-void network_wake_driver(struct net_memory *memory)
+void network_wake_driving_thread(struct net_memory *memory)
 {
 	struct network *network =
 		(struct network *)(void *)((char *)memory - offsetof(struct network, memory));
@@ -144,7 +144,7 @@ static bool driving_start(struct network *network)
 {
 	if (atomic_exchange_explicit(&network->driving, true, memory_order_seq_cst))
 		return false;
-	check_record(network->driver, pthread_self());
+	check_record(network->driving_thread, pthread_self());
 	return true;
 }
 
@@ -258,9 +258,9 @@ static void network_take_back(struct network *network)
 }
 
 /*
- * Stop driving, and release the lock held by the caller. A post after the driver's last look is
- * sent now. The service thread sets "awaited" before finding another thread driving; therefore the
- * driver finds "awaited" set below.
+ * Stop driving, and release the lock held by the caller. A post after the last look of the driving
+ * thread is sent now. The service thread sets "awaited" before finding another thread driving;
+ * therefore the driving thread finds "awaited" set below.
  */
 static void driving_stop(struct network *network)
 {
@@ -351,6 +351,10 @@ int network_poll_sockets(struct network *network)
 	}
 	total += (int)network_drive(network, ROUNDS_POLL);
 	total += (int)net_processes_tell(&network->processes, network->core);
+	/* The program may compute next. */
+	if (network->processes.noticed)
+		network_transmit(network, network_now());
+	network->processes.noticed = false;
 	/* The duration of a poll does not count as absence of the application. */
 	if (total || network->rare || coalesce_pending(&network->coalesce))
 		time = network_now();
@@ -376,8 +380,7 @@ int network_poll_sockets(struct network *network)
 static void network_note_untold(struct network *network)
 {
 	assert_locked(&network->lock, true);
-	if (net_has_events(network->core) || network->memory.deferred ||
-	    network->processes.met != network->processes.list)
+	if (net_has_events(network->core) || network->memory.deferred)
 		atomic_store_explicit(&network->untold, true, memory_order_relaxed);
 }
 
@@ -474,8 +477,7 @@ void network_post(struct network *network, bool message, size_t length)
 		net_keep(network->core);
 		atomic_store_explicit(&network->posted, true, memory_order_seq_cst);
 		/*
-		 * The present driver looks again when stopping, unless the driver has looked
-		 * already.
+		 * The driving thread looks again when stopping, unless the last look is over.
 		 */
 		if (when != COALESCE_NOW || !driving_start(network)) {
 			if (when != COALESCE_NOW)
@@ -511,10 +513,15 @@ bool network_wait(struct network *network, struct network_waiter *waiter)
 		caller = atomic_load_explicit(&network->caller, memory_order_relaxed);
 		if (caller == thread_id())
 			return false;
-		if (!waiter->stalled || !caller)
+		/* Before the yield, which may take long. */
+		if (!caller)
+			waiter->stalled = 0;
+		else if (!waiter->stalled)
 			waiter->stalled = network_now();
+		else if (network_now() - waiter->stalled >= STALLED)
+			return false;
 		sched_yield();
-		return network_now() - waiter->stalled < STALLED;
+		return true;
 	}
 	waiter->stalled = 0;
 	network_lock(network);

@@ -7,10 +7,11 @@
  * thread drives, with the flag "driving" set: the thread inside pf_progress; the service thread
  * while the application does not poll; for a moment also a thread that posts (network_post()) or
  * waits for a contact (network_wait()), if no other thread drives. "lock" protects the state of the
- * core with all associations. The driver holds the lock, except during callbacks of the
- * application. During a callback another thread may post (net_send, net_put, net_get, net_atomic),
- * ask for room, meet a peer, begin or give up a contact, and count; no other thread receives.
- * network_close() takes no lock for what it frees: no other thread is in libpf then.
+ * core with all associations. The driving thread holds the lock, except during callbacks of the
+ * application, and while marking a peer as gone (process.c). Then
+ * another thread may post (net_send, net_put, net_get, net_atomic), ask for room,
+ * begin or give up a contact, and count; no other thread receives. network_close() takes no lock for
+ * what it frees: no other thread is in libpf then.
  *
  * Only progress calls the application: events wait in the core while another thread drives.
  */
@@ -41,8 +42,8 @@ struct network {
 
 	pthread_mutex_t lock;
 	_Atomic bool driving;
-	pthread_t driver;            /* thread that drives, in builds with assertions */
-	_Atomic bool posted;         /* something to send since the driver looked */
+	pthread_t driving_thread;    /* in builds with assertions */
+	_Atomic bool posted;         /* something to send since the driving thread looked */
 	bool calling;                /* progress drives: callbacks are permitted */
 	_Atomic int caller;          /* thread inside a callback, as gettid; 0: none */
 	struct coalesce coalesce;    /* posts waiting for the next poll */
@@ -70,10 +71,10 @@ struct network {
 	 * lock for a moment, with or without "lock".
 	 */
 	pthread_mutex_t attending;
-	_Atomic bool attended; /* the service thread serves the network: write "wake" for news */
+	_Atomic bool attended; /* the service thread attends: write "wake" for news */
 	/* Progress does not look at the sockets: the service thread has to attend. */
 	_Atomic bool sleeps;
-	_Atomic bool awaited; /* the service thread attends, and waits for the driver to stop */
+	_Atomic bool awaited; /* the service thread attends, and waits until no thread drives */
 	int wake;             /* eventfd: makes the service thread look at once */
 	int timer; /* timerfd: makes the service thread look at timer_end; set under the lock */
 	uint64_t timer_end; /* end of the timer, ns */
@@ -107,7 +108,7 @@ void network_close(struct network *network);
 /* The calling thread drives. */
 #define assert_driving(network)                                                                    \
 	assert_that(atomic_load_explicit(&(network)->driving, memory_order_relaxed) &&             \
-		    pthread_equal((network)->driver, pthread_self()))
+		    pthread_equal((network)->driving_thread, pthread_self()))
 
 /* Slow part of network_poll: there are processes to hear from. */
 int network_poll_sockets(struct network *network);
@@ -137,7 +138,7 @@ static inline int network_poll(struct network *network)
  * Service thread: drive in place of an absent application. The next call is due at the end of the
  * timer, after a write to "wake", or after *again ns: NET_NEVER, 0, NETWORK_SOON or NETWORK_RETRY.
  * Packets in a socket need no NETWORK_RETRY. Return false if another thread drives; with tell, the
- * driver writes "wake" when stopping.
+ * driving thread writes "wake" when stopping.
  */
 bool network_serve(struct network *network, bool tell, uint64_t *again);
 /*
@@ -201,6 +202,6 @@ unsigned network_transmit(struct network *network, uint64_t time);
 /* Add the counts of the core and of the carrier to the statistics of the context. */
 void network_add_counts(struct network *network);
 /* network.c: a page was resolved. Wake the service thread if it attends. */
-void network_wake_driver(struct net_memory *memory);
+void network_wake_driving_thread(struct net_memory *memory);
 
 #endif

@@ -42,7 +42,7 @@ void offload_describe_atomic(struct offload *offload, uint64_t engine, enum pf_a
 		.remote = remote,
 		.length = width,
 		.operand = operand,
-		.compare = op == PF_COMPARE_SWAP ? compare : 0,
+		.compare = op == PF_ATOMIC_COMPARE_SWAP ? compare : 0,
 		.op = EXANEST_OP_ATOMIC,
 		.atomic = device_atomic_op(op),
 	};
@@ -111,7 +111,7 @@ static void offload_request_done(struct device_request *request,
 		break;
 	}
 	status = offload->again(offload, completion->status == -EHOSTUNREACH);
-	if (status != PF_OK)
+	if (status < 0)
 		offload_finish(offload, status, 0);
 }
 
@@ -156,8 +156,10 @@ static bool offload_submit(struct offloads *offloads, struct offload *offload)
 int offloads_advance(struct offloads *offloads)
 {
 	struct offload *offload;
-	int count = device_poll(offloads->device, offloads->statistics);
+	int count;
 
+	assert_progress(offloads->device->pagers->context);
+	count = device_poll(offloads->device, offloads->statistics);
 	while (offloads_wait(offloads)) {
 		offload = posted_take(offloads);
 		if (!offload)

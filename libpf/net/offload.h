@@ -27,7 +27,7 @@ struct offload {
 	uint64_t started; /* time of the submission, ns; 0: not traced */
 	/*
 	 * Progress: have packets do the operation, because the engine did not. lost: the engine
-	 * does not reach the peer, and must get no more operations to the peer. After PF_OK the
+	 * does not reach the peer, and must get no more operations to the peer. After PF_PENDING the
 	 * callee owns the operation.
 	 */
 	int (*again)(struct offload *offload, bool lost);

@@ -87,7 +87,6 @@ static void network_destroy(struct network *network)
 	assert_progress(network->context);
 	if (network->core)
 		net_destroy(network->core);
-	net_processes_destroy(&network->processes);
 	offloads_destroy(&network->offloads);
 	carrier->operations->close(carrier);
 	traffic_destroy(&network->traffic);
@@ -114,12 +113,17 @@ int network_open(struct network *network, pf_context *context, const char **why)
 
 	assert_progress(context);
 	*why = "shared memory does not reach it, and the option network is off";
-	if (options->network == PF_NETWORK_OFF)
+	if (options->network == PF_NETWORK_OFF) {
+		log_add(&context->log, NULL, PF_LOG_INFO, "network: the option network is off");
 		return PF_ERR_UNREACHABLE;
+	}
 	*why = network->why;
 	status = sockets_open(&carrier, &setup, network->why);
+	if (*network->why)
+		log_add(&context->log, NULL, PF_LOG_INFO, "network: %s", network->why);
 	if (status != PF_OK)
 		return status;
+	*network->why = 0;
 	network->traffic = (struct traffic){ .carrier = carrier,
 					     .lock = &network->lock,
 					     .now = network_read_clock };
@@ -128,7 +132,7 @@ int network_open(struct network *network, pf_context *context, const char **why)
 	pthread_mutex_init(&network->lock, NULL);
 	pthread_mutex_init(&network->attending, NULL);
 	offloads_init(&network->offloads, &context->device, &context->statistics);
-	net_memory_open(&network->memory, context, network_wake_driver);
+	net_memory_open(&network->memory, context, network_wake_driving_thread);
 	network->processes = (struct net_processes){ .context = context,
 						     .lock = &network->lock,
 						     .carrier = carrier };
@@ -147,6 +151,8 @@ int network_open(struct network *network, pf_context *context, const char **why)
 		return status;
 	}
 	context->address.auth = (uint8_t)options->auth;
+	context->address.wire_oldest = NET_VERSION_OLDEST;
+	context->address.wire_newest = NET_VERSION_NEWEST;
 	carrier->operations->publish(carrier, &context->address);
 	return PF_OK;
 }

@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/allocate.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "common/owners.h"
+#include "common/path.h"
 
 /*
  * README.md promises 1 KiB for a peer with an association at rest; association.c asserts the rest
  * of the promise.
  */
-_Static_assert(sizeof(struct net_peer) + sizeof(struct net_process) <= 128, "each peer costs it");
+_Static_assert(sizeof(struct net_peer) <= 136, "each peer costs it");
 
 /* Time between two reports of dropped packets, ns. */
 #define DROPS_PERIOD 10000000000ull
@@ -39,6 +40,9 @@ const char *net_process_unreachable(const struct net_processes *processes,
 
 	if (address->auth != processes->context->address.auth)
 		return "the option auth differs there";
+	if (address->endpoints_count &&
+	    !net_version_shared(address->wire_oldest, address->wire_newest))
+		return "its version of libpf shares no version of the wire with this one";
 	if (!address->endpoints_count)
 		return "it offers no network address (see its options network, if_include and port_min)";
 	if (!net_process_paths(processes, address, paths))
@@ -46,85 +50,6 @@ const char *net_process_unreachable(const struct net_processes *processes,
 		       "(see if_include)";
 	return NULL;
 }
-
-struct net_process *net_process_of_id(const struct net_processes *processes,
-				      const uint8_t id[NET_ID_BYTES])
-{
-	struct net_process *process = processes->list;
-
-	assert_locked(processes->lock, true);
-	while (process && memcmp(net_association_id(process->association), id, NET_ID_BYTES) != 0)
-		process = process->next;
-	return process;
-}
-
-void net_process_add(struct net_processes *processes, struct net_process *process,
-		     struct net_association *association)
-{
-	assert_locked(processes->lock, true);
-	process->association = association;
-	process->next = processes->list;
-	processes->list = process;
-	atomic_store_explicit(&processes->active, true, memory_order_relaxed);
-	atomic_store_explicit(&processes->context->polled, true, memory_order_relaxed);
-	statistic_add_concurrent(&processes->context->statistics, PF_STAT_PEERS, 1);
-}
-
-bool net_process_accept(struct net_processes *processes, struct net_association *association,
-			const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
-			void **peer)
-{
-	struct address address;
-	struct net_process *process;
-
-	assert_locked(processes->lock, true);
-	/* The address must have the id claimed by the caller. Neither is proved (doc/wire.md). */
-	if (address_parse(&address, info, length) != PF_OK ||
-	    memcmp(address.id, id, sizeof(address.id)) != 0)
-		return false;
-	/* The option network differs there: operations to the process go another way. */
-	if (processes->context->transport_back(processes->context, &address) != &transport_net)
-		return false;
-	/* A peer once gone stays gone for the application. */
-	if (net_process_of_id(processes, id))
-		return false;
-	process = calloc(1, sizeof(*process));
-	if (!process)
-		return false;
-	process->engine = address.engine;
-	net_process_add(processes, process, association);
-	*peer = process;
-	return true;
-}
-
-void net_process_lose_engine(struct net_process *process)
-{
-	if (process->explained)
-		return;
-	process->engine = 0;
-	if (process->peer && peer_state(process->peer) == PEER_LINKED)
-		peer_set_path(process->peer, path_net);
-}
-
-void net_process_bind(struct net_process *process, pf_peer *peer)
-{
-	process->peer = peer;
-	/*
-	 * A peer with another transport gave an address on the present host, although the call came
-	 * by the network: the transport host reaches the peer.
-	 */
-	if (peer->transport != &transport_net || net_peer(peer)->process)
-		return;
-	net_peer(peer)->process = process;
-	peer_forget_address(peer);
-	peer_set_path(peer,
-		      net_process_engine(process) && device_node_address(&peer->context->device) ?
-			      path_engine :
-			      path_net);
-	peer_set_state(peer, PEER_LINKED);
-}
-
-/* ---- descriptions ---- */
 
 #define DESCRIPTION 768 /* bytes for all paths of a peer */
 
@@ -151,9 +76,84 @@ static void net_process_describe(const struct net_processes *processes,
 	}
 }
 
+/* Say by which addresses and interfaces the peer is reached. */
+static void net_peer_log(const struct net_processes *processes, struct net_peer *peer)
+{
+	struct log *log = &processes->context->log;
+	char text[DESCRIPTION];
+
+	if (!log_wants(log, PF_LOG_INFO))
+		return;
+	net_process_describe(processes, peer->association, "packets to and", text);
+	log_add(log, &peer->peer, PF_LOG_INFO, "%s", text);
+}
+
+void net_peer_bind(struct net_processes *processes, struct net_peer *peer,
+		   struct net_association *association)
+{
+	assert_locked(processes->lock, true);
+	assert_that(!peer->association);
+	peer->association = association;
+	peer_forget_address(&peer->peer);
+	path_set(&peer->peer,
+		 net_peer_engine_address(peer) && device_node_address(&processes->context->device) ?
+			 path_engine :
+			 path_net);
+	peer_set_state(&peer->peer, PF_PEER_CONNECTED);
+	atomic_store_explicit(&processes->active, true, memory_order_relaxed);
+	atomic_store_explicit(&processes->context->polled, true, memory_order_relaxed);
+	statistic_add_concurrent(&processes->context->statistics, PF_STAT_PEERS, 1);
+	net_peer_log(processes, peer);
+}
+
+/*
+ * By a thread that need not be progress: progress frees only peers that are gone, and a peer without
+ * an association, as this one, does not become gone while this thread has network.lock.
+ */
+bool net_process_accept(struct net_processes *processes, struct net_association *association,
+			const uint8_t id[NET_ID_BYTES], const void *info, size_t length,
+			void **user)
+{
+	pf_context *context = processes->context;
+	uint8_t data[PF_DATA_MOST];
+	struct address address;
+	pf_peer *peer;
+
+	assert_locked(processes->lock, true);
+	/* The address must have the id claimed by the caller. Neither is proved (doc/wire.md). */
+	if (address_parse(&address, data, info, length) != PF_OK ||
+	    memcmp(address.id, id, sizeof(address.id)) != 0)
+		return false;
+	/* The option network differs there: operations to the process go another way. */
+	if (context->transport_back(context, &address) != &transport_net)
+		return false;
+	/*
+	 * A peer once gone stays gone for the application. And the application may have an address of
+	 * the process by which another transport reaches the process.
+	 */
+	peer = peers_get_caller(&context->peers, context, &address, data, &transport_net);
+	if (!peer)
+		return false;
+	net_peer(peer)->engine = address.engine;
+	net_peer_bind(processes, net_peer(peer), association);
+	*user = peer;
+	return true;
+}
+
+void net_peer_lose_engine(struct net_peer *peer)
+{
+	if (peer->explained)
+		return;
+	peer->engine = 0;
+	if (peer_state(&peer->peer) == PF_PEER_CONNECTED)
+		path_set(&peer->peer, path_net);
+}
+
+/* ---- descriptions ---- */
+
 /* Do the first common paths of both lead to one host? */
-static bool net_process_shares_host(const struct net_processes *processes,
-				    const struct net_process *a, const struct net_process *b)
+static bool net_peers_share_host(const struct net_processes *processes, const struct net_peer *a,
+				 const struct net_peer *b)
 {
 	struct net_endpoint one, other;
 	unsigned i;
@@ -168,52 +168,66 @@ static bool net_process_shares_host(const struct net_processes *processes,
 	return false;
 }
 
-const struct net_process *net_process_silent_neighbour(const struct net_processes *processes,
-						       const struct net_process *process)
+/*
+ * Does a peer on the host of this one not answer? known: only one of which the application has
+ * learnt that, which may be this peer.
+ */
+static bool host_is_silent(const struct net_processes *processes, const struct net_peer *peer,
+			   bool known)
 {
-	const struct net_process *other;
+	struct peers *peers = &processes->context->peers;
+	bool silent = false;
+	pf_peer *base = NULL;
 
 	assert_locked(processes->lock, true);
-	for (other = processes->list; other; other = other->next) {
-		if (other != process && net_is_silent(other->association) &&
-		    net_process_shares_host(processes, other, process))
-			return other;
+	peers_lock(peers);
+	while (!silent && (base = peers_next(peers, base))) {
+		const struct net_peer *other = net_peer(base);
+
+		if (base->transport != &transport_net || !other->association ||
+		    !net_is_silent(other->association))
+			continue;
+		if (other == peer)
+			silent = known && (other->warned || other->contacting);
+		else
+			silent = (!known || other->warned || other->contacting) &&
+				 net_peers_share_host(processes, other, peer);
 	}
-	return NULL;
+	peers_unlock(peers);
+	return silent;
 }
 
-static bool peer_is_net(const pf_peer *peer)
+bool net_peer_neighbour_is_silent(const struct net_processes *processes,
+				  const struct net_peer *peer)
 {
-	return peer->transport == &transport_net;
+	return host_is_silent(processes, peer, false);
 }
 
-static const char *net_process_why_gone(const struct net_process *process, int status)
+static const char *net_peer_why_gone(const struct net_peer *peer, int status)
 {
-	return process->explained ? process->why : pf_strerror(status);
+	return peer->explained ? peer->why : pf_strerror(status);
 }
 
-void net_process_explain(struct net_processes *processes, struct net_process *process)
+void net_peer_explain(struct net_processes *processes, struct net_peer *peer)
 {
 	char text[DESCRIPTION];
 	const char *why;
 	char *copy;
-	int status = net_association_status(process->association, &why);
+	int status = net_association_status(peer->association, &why);
 
 	assert_locked(processes->lock, true);
-	if (!why || process->explained)
+	if (!why || peer->explained)
 		return;
 	if (status == PF_OK)
 		snprintf(text, sizeof(text), "%s", why);
 	else
-		net_process_describe(processes, process->association, why, text);
+		net_process_describe(processes, peer->association, why, text);
 	copy = strdup(text);
 	if (copy) {
-		process->why = copy;
-		process->explained = true;
+		peer->why = copy;
+		peer->explained = true;
 	}
-	if (process->peer && peer_is_net(process->peer) &&
-	    net_peer(process->peer)->process == process)
-		peer_set_path(process->peer, net_process_why_gone(process, status));
+	path_set(&peer->peer, net_peer_why_gone(peer, status));
 }
 
 /* ---- events, told by progress ---- */
@@ -229,50 +243,46 @@ static void net_processes_unlock(struct net_processes *processes)
 	pthread_mutex_unlock(processes->lock);
 }
 
-/* Without the lock: return the peer of a process, made now if the process called first. */
-static pf_peer *net_process_peer(struct net_processes *processes, struct net_process *process)
-{
-	pf_context *context = processes->context;
-	unsigned tries = 0;
-	pf_peer *peer;
-
-	assert_progress(processes->context);
-	net_processes_lock(processes);
-	peer = process->peer;
-	net_processes_unlock(processes);
-	if (peer)
-		return peer;
-	/* Wait until there is memory: events of the peer must not be lost. */
-	while (!(peer = peers_get(&context->peers, context,
-				  net_association_id(process->association), NULL, &transport_net)))
-		allocate_wait(&tries);
-	net_processes_lock(processes);
-	net_process_bind(process, peer);
-	net_processes_unlock(processes);
-	return peer;
-}
-
 static void net_process_tell_message(struct net_processes *processes, const struct net_event *event)
 {
-	struct net_process *process = net_association_user(event->association);
+	pf_peer *peer = net_association_user(event->association);
+	const struct iovec whole = { event->data, event->length };
 	pf_context *context = processes->context;
-	pf_peer *peer = process->peer;
+	bool received;
 
 	assert_locked(processes->lock, true);
 	assert_progress(processes->context);
 	assert_that(event->kind == NET_MESSAGE);
+	if (net_peer(peer)->refused)
+		return;
 	net_processes_unlock(processes);
-	if (__builtin_expect(!peer, 0))
-		peer = net_process_peer(processes, process);
 	statistic_add(&context->statistics, PF_STAT_RECEIVES, 1);
 	statistic_add(&context->statistics, PF_STAT_RECEIVE_BYTES, event->length);
-	if (event->pieces > 1)
-		context->receive_pieces(context, peer, event->tag, event->piece, event->pieces,
-					context->receive_pieces_arg);
-	else if (context->receive)
-		context->receive(context, peer, event->tag, event->data, event->length,
-				 context->receive_arg);
+	received = owners_receive(context, peer, event->tag,
+				  event->pieces > 1 ? event->piece : &whole, event->pieces,
+				  event->length);
 	net_processes_lock(processes);
+	if (received)
+		return;
+	net_peer(peer)->refused = true;
+	net_fail(event->association, PF_ERR_MEMORY, OWNERS_REFUSED);
+}
+
+static void net_process_tell_notice(struct net_processes *processes, struct net_core *core,
+				    const struct net_event *event)
+{
+	pf_peer *peer = net_association_user(event->association);
+	pf_context *context = processes->context;
+
+	assert_locked(processes->lock, true);
+	assert_progress(processes->context);
+	net_processes_unlock(processes);
+	if (context->callbacks.notice)
+		context->callbacks.notice(context, peer, event->remote, event->length, event->value,
+					  context->callbacks.arg);
+	net_processes_lock(processes);
+	net_resolved(core, event->token, PF_OK, 0);
+	processes->noticed = true;
 }
 
 static void net_process_tell_completion(struct net_processes *processes,
@@ -283,9 +293,8 @@ static void net_process_tell_completion(struct net_processes *processes,
 	assert_locked(processes->lock, true);
 	assert_progress(processes->context);
 	/* After a failure of the peer: the application may ask for the reason before NET_GONE. */
-	if (event->completion.status != PF_OK && peer_is_net(operation->peer) &&
-	    net_peer(operation->peer)->process)
-		net_process_explain(processes, net_peer(operation->peer)->process);
+	if (event->completion.status != PF_OK)
+		net_peer_explain(processes, net_peer(operation->peer));
 	net_processes_unlock(processes);
 	operation->completion.status = event->completion.status;
 	operation->completion.side = event->completion.side;
@@ -298,60 +307,38 @@ static void net_process_tell_completion(struct net_processes *processes,
 
 static void net_process_tell_gone(struct net_processes *processes, const struct net_event *event)
 {
-	struct net_process *process = net_association_user(event->association);
+	struct net_peer *peer = net_association_user(event->association);
 	const char *why;
 	int status = net_association_status(event->association, &why);
-	bool known = process->contacting && status == PF_ERR_UNREACHABLE;
-	pf_peer *peer;
 
 	assert_locked(processes->lock, true);
 	assert_progress(processes->context);
-	net_process_explain(processes, process);
+	net_peer_explain(processes, peer);
+	path_set(&peer->peer, net_peer_why_gone(peer, status));
 	net_processes_unlock(processes);
-	peer = net_process_peer(processes, process);
-	if (peer_is_net(peer) && net_peer(peer)->process == process &&
-	    peer_state(peer) != PEER_GONE)
-		peer_set_gone(&processes->context->peers, peer,
-			      status == PF_OK ? PF_ERR_PEER : status,
-			      net_process_why_gone(process, status), status == PF_OK || known);
+	peer_set_gone(&processes->context->peers, &peer->peer,
+		      status == PF_OK ? PF_ERR_PEER : status, net_peer_why_gone(peer, status),
+		      status == PF_OK);
 	net_processes_lock(processes);
-}
-
-/* Was the application told already that a process of the host does not answer? */
-static bool net_process_host_is_known(const struct net_processes *processes,
-				      const struct net_process *process)
-{
-	const struct net_process *other;
-
-	assert_locked(processes->lock, true);
-	for (other = processes->list; other; other = other->next) {
-		if ((other->warned || other->contacting) && net_is_silent(other->association) &&
-		    (other == process || net_process_shares_host(processes, other, process)))
-			return true;
-	}
-	return false;
 }
 
 /* Warn of a process without an answer, once for each host. */
 static void net_process_tell_unanswered(struct net_processes *processes,
 					const struct net_event *event)
 {
-	struct net_process *process = net_association_user(event->association);
+	struct net_peer *peer = net_association_user(event->association);
 	pf_context *context = processes->context;
 	char text[DESCRIPTION], lead[64];
-	pf_peer *peer = process->peer;
 
 	assert_locked(processes->lock, true);
 	assert_progress(processes->context);
-	if (!peer || !context->warning || net_process_host_is_known(processes, process))
+	if (!log_wants(&context->log, PF_LOG_WARNING) || host_is_silent(processes, peer, true))
 		return;
-	process->warned = true;
+	peer->warned = true;
 	snprintf(lead, sizeof(lead), "no answer for %llu s",
 		 (unsigned long long)context->options.contact_timeout);
-	net_process_describe(processes, process->association, lead, text);
-	net_processes_unlock(processes);
-	context->warning(context, peer, text, context->warning_arg);
-	net_processes_lock(processes);
+	net_process_describe(processes, peer->association, lead, text);
+	log_add(&context->log, &peer->peer, PF_LOG_WARNING, "%s", text);
 }
 
 /* Is the drop counted but not told? Repeated and delayed packets cause usual drops. */
@@ -376,7 +363,7 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 
 	assert_locked(processes->lock, true);
 	assert_progress(processes->context);
-	if (now < processes->drops_due || !context->warning)
+	if (now < processes->drops_due || !log_wants(&context->log, PF_LOG_WARNING))
 		return;
 	for (why = 0; why < NET_DROPS; why++)
 		unusual |= !drop_is_usual(why) && statistics->drops[why] != processes->drops[why];
@@ -401,31 +388,7 @@ static void net_processes_tell_drops(struct net_processes *processes, const stru
 			carrier->operations->describe(carrier, &from, text + used,
 						      sizeof(text) - used);
 	}
-	net_processes_unlock(processes);
-	context->warning(context, NULL, text, context->warning_arg);
-	net_processes_lock(processes);
-}
-
-/*
- * Bind processes with recent calls to peers opened by the application. peers.lock is taken inside
- * network.lock; no thread takes the two in the opposite order.
- */
-static void net_processes_meet_callers(struct net_processes *processes)
-{
-	struct net_process *process;
-	pf_peer *peer;
-
-	assert_locked(processes->lock, true);
-	assert_progress(processes->context);
-	for (process = processes->list; process != processes->met; process = process->next) {
-		if (process->peer)
-			continue;
-		peer = peers_find(&processes->context->peers,
-				  net_association_id(process->association));
-		if (peer)
-			net_process_bind(process, peer);
-	}
-	processes->met = processes->list;
+	log_add(&context->log, NULL, PF_LOG_WARNING, "%s", text);
 }
 
 unsigned net_processes_tell(struct net_processes *processes, struct net_core *core)
@@ -435,11 +398,11 @@ unsigned net_processes_tell(struct net_processes *processes, struct net_core *co
 
 	assert_locked(processes->lock, true);
 	assert_progress(processes->context);
-	if (processes->met != processes->list)
-		net_processes_meet_callers(processes);
 	for (; net_take(core, &event); count++) {
 		if (event.kind == NET_MESSAGE)
 			net_process_tell_message(processes, &event);
+		else if (event.kind == NET_NOTICE)
+			net_process_tell_notice(processes, core, &event);
 		else if (event.kind == NET_COMPLETION)
 			net_process_tell_completion(processes, &event);
 		else if (event.kind == NET_UNANSWERED)
@@ -451,17 +414,4 @@ unsigned net_processes_tell(struct net_processes *processes, struct net_core *co
 	if (net_statistics(core)->dropped != processes->dropped)
 		net_processes_tell_drops(processes, core);
 	return count;
-}
-
-void net_processes_destroy(struct net_processes *processes)
-{
-	struct net_process *process;
-
-	assert_progress(processes->context);
-	while ((process = processes->list)) {
-		processes->list = process->next;
-		if (process->explained)
-			free(process->why);
-		free(process);
-	}
 }

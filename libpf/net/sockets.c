@@ -85,15 +85,12 @@ static void sockets_publish(const struct carrier *carrier, struct address *addre
 	for (i = 0; i < sockets->interfaces.count; i++) {
 		const struct interface *interface = &sockets->interfaces.list[i];
 		struct address_endpoint *endpoint = &address->endpoints[i];
-		bool version6 = interface->address.any.sa_family == AF_INET6;
 
-		endpoint->family = version6 ? 6 : 4;
+		endpoint->family = interface->address.any.sa_family == AF_INET6 ? 6 : 4;
 		endpoint->prefix = (uint8_t)interface->prefix;
 		endpoint->port = sockets->list[i].port;
-		if (version6)
-			memcpy(endpoint->address, &interface->address.in6.sin6_addr, 16);
-		else
-			memcpy(endpoint->address, &interface->address.in.sin_addr, 4);
+		memcpy(endpoint->address, interface_address_bytes(&interface->address),
+		       interface_address_length(&interface->address));
 	}
 	address->endpoints_count = (uint8_t)sockets->interfaces.count;
 }
@@ -178,7 +175,7 @@ static void sockets_look(struct carrier *carrier, bool thorough)
 {
 	struct sockets *sockets = sockets_of(carrier);
 
-	/* The driver may have left the last look at a socket with packets. */
+	/* The caller may have left the last look at a socket with packets. */
 	if (sockets->calls)
 		sockets->at = sockets_next(sockets, sockets->at);
 	sockets->left = sockets_count(sockets);
@@ -382,6 +379,8 @@ int sockets_open(struct carrier **result, const struct carrier_setup *setup, cha
 		errno = error;
 		return status;
 	}
+	interfaces_describe(sockets->interfaces.list, sockets->interfaces.count, setup->here, why,
+			    CARRIER_WHY);
 	*result = &sockets->carrier;
 	return PF_OK;
 }

@@ -31,7 +31,8 @@ struct sockets {
 
 /*
  * Open sockets on the interfaces chosen by the options. Return PF_ERR_UNREACHABLE if there is none,
- * with the reason in why, or PF_ERR_SYSTEM with errno, or PF_ERR_MEMORY.
+ * with the reason in why, or PF_ERR_SYSTEM with errno, or PF_ERR_MEMORY. With PF_OK, why has the
+ * interfaces.
  */
 int sockets_open(struct carrier **result, const struct carrier_setup *setup, char why[CARRIER_WHY]);
 /* The operations, for tests with sockets of their own. */

@@ -9,22 +9,22 @@
 #include "peer.h"
 #include "watch.h"
 
-static void net_transport_close(void *network)
+static void net_transport_close(void *state)
 {
-	network_close(network);
+	network_close(state);
 }
 
-static void net_transport_disconnect(void *memory)
+static void net_transport_disconnect(void *state)
 {
-	struct network *network = memory;
+	struct network *network = state;
 
 	network_watch_destroy(network->watch);
 }
 
-static int net_transport_open(pf_context *context, void *memory, const char **why)
+static int net_transport_open(pf_context *context, void *state, const char **why)
 {
 	const pf_options *options = &context->options;
-	struct network *network = memory;
+	struct network *network = state;
 	int status, error;
 
 	if ((options->if_include && !interfaces_valid(options->if_include)) ||
@@ -45,20 +45,20 @@ static int net_transport_open(pf_context *context, void *memory, const char **wh
 	return PF_OK;
 }
 
-static void net_transport_linger(void *network)
+static void net_transport_linger(void *state)
 {
-	network_linger(network);
+	network_linger(state);
 }
 
-static void net_transport_count(void *network)
+static void net_transport_count(void *state)
 {
-	network_count(network);
+	network_count(state);
 }
 
-static enum transport_reach net_transport_reach(const void *memory, const struct address *address,
+static enum transport_reach net_transport_reach(const void *state, const struct address *address,
 						const char **why)
 {
-	const struct network *network = memory;
+	const struct network *network = state;
 	const pf_context *context = network->context;
 	bool alone = context->options.network == PF_NETWORK_ALWAYS &&
 		     !address_same(address, &context->address);
@@ -70,36 +70,35 @@ static enum transport_reach net_transport_reach(const void *memory, const struct
 	return alone ? TRANSPORT_REACHED_ALONE : TRANSPORT_REACHED;
 }
 
-static int net_transport_poll(void *memory)
+static int net_transport_poll(void *state)
 {
-	struct network *network = memory;
+	struct network *network = state;
 
 	return network_poll(network) + offloads_poll(&network->offloads);
 }
 
 /* Packets are no reason to stay awake: the service thread drives the network meanwhile. */
-static bool net_transport_may_sleep(void *memory)
+static bool net_transport_may_sleep(void *state)
 {
-	struct network *network = memory;
+	struct network *network = state;
 
 	return offloads_may_sleep(&network->offloads);
 }
 
-static bool net_transport_has_news(void *memory)
+static bool net_transport_has_news(void *state)
 {
-	struct network *network = memory;
+	struct network *network = state;
 
 	return network_waits(network) || offloads_wait(&network->offloads);
 }
 
-static void net_transport_sleeps(void *network, bool sleeps)
+static void net_transport_sleeps(void *state, bool sleeps)
 {
-	network_sleeps(network, sleeps);
+	network_sleeps(state, sleeps);
 }
 
 /* No operation of this transport is in the active list: the protocol core completes all of them. */
 const struct transport transport_net = {
-	.name = "net",
 	.state_size = sizeof(struct network),
 	.open = net_transport_open,
 	.linger = net_transport_linger,
@@ -108,14 +107,16 @@ const struct transport transport_net = {
 	.count = net_transport_count,
 	.reach = net_transport_reach,
 	.contact = net_peer_contact,
-	.meet = net_peer_meet,
 	.poll = net_transport_poll,
 	.may_sleep = net_transport_may_sleep,
 	.has_news = net_transport_has_news,
 	.sleeps = net_transport_sleeps,
 	.peer_size = sizeof(struct net_peer),
+	.peer_destroy = net_peer_destroy,
+	.peer_forget = net_peer_forget,
 	.send = net_transport_send,
 	.has_room = net_transport_has_room,
 	.transfer = net_transport_transfer,
+	.put_signal = net_transport_put_signal,
 	.atomic = net_transport_atomic,
 };

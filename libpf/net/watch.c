@@ -19,8 +19,8 @@
  */
 #define REFUSALS_MOST 16
 /*
- * Length of a nap, ns. A driver, or an owner of the lock, may need this processor, and sched_yield
- * does not always leave it. With the usual slack of timers a nap takes about 70 us.
+ * Length of a nap, ns. The driving thread, or an owner of the lock, may need this processor, and
+ * sched_yield does not always leave it. With the usual slack of timers a nap takes about 70 us.
  */
 #define NAP_NANOSECONDS 20000
 
@@ -104,8 +104,8 @@ static void network_watch_nap(void)
 
 /*
  * Drive, unless the application is spared. retry: the work is not seen again without a timer,
- * unlike a packet in a socket. Another driver sets the network's timer when stopping, provided that
- * the driver knows of this thread's attendance.
+ * unlike a packet in a socket. Another driving thread sets the network's timer when stopping,
+ * provided that the thread knows that the service thread attends.
  */
 static void network_watch_look(struct network_watch *watch, bool retry)
 {

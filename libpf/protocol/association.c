@@ -408,6 +408,15 @@ static bool awaits_contact(const struct net_association *association)
 	return association->state < OPEN && association->silent != NET_NEVER && !association->told;
 }
 
+/*
+ * Has the opener sent a HELLO alone, and does the user not use the association? The opener may have
+ * ended, or another host may have repeated an old HELLO.
+ */
+static bool is_unconfirmed(const struct net_association *association)
+{
+	return association->state == ACCEPTED && association->silent == NET_NEVER;
+}
+
 uint64_t association_deadline(const struct net_association *association)
 {
 	const struct net_options *options = &association->shared->options;
@@ -419,6 +428,8 @@ uint64_t association_deadline(const struct net_association *association)
 		due = association->opening->hello_due;
 	if (association->state == GONE)
 		return association_is_over(association) ? association->shared->now : NET_NEVER;
+	if (is_unconfirmed(association))
+		due = time_earlier(due, association->heard + options->peer_timeout);
 	if (association->silent != NET_NEVER) {
 		due = time_earlier(due, association->silent + options->peer_timeout);
 		due = time_earlier(due, association->shared->now + WAITING_LOOK);
@@ -448,6 +459,10 @@ static bool check_dead(struct net_association *association, uint64_t now)
 {
 	const struct net_options *options = &association->shared->options;
 
+	if (is_unconfirmed(association) && now >= association->heard + options->peer_timeout) {
+		fail_unanswered(association);
+		return true;
+	}
 	if (association->silent != NET_NEVER &&
 	    now >= association->silent + options->peer_timeout) {
 		if (association->state == OPEN)
@@ -483,10 +498,10 @@ static void packet_acknowledged(struct net_association *association, const struc
 {
 	struct exchange *exchange = association_exchange(association);
 
-	if (sent->kind != SENT_FRAMES)
+	if (!sent->streams)
 		return;
 	if (sent->control_length)
-		stream_out_acknowledged(&exchange->out[STREAM_CONTROL], sent->place,
+		stream_out_acknowledged(&exchange->out[STREAM_CONTROL], sent->control,
 					sent->control_length);
 	if (sent->message_length)
 		stream_out_acknowledged(&exchange->out[STREAM_MESSAGE], sent->message,
@@ -508,14 +523,11 @@ static void packet_lost(struct net_association *association, const struct sent *
 	struct exchange *exchange = association_exchange(association);
 
 	association->wants_output = true;
-	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET) {
+	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET)
 		source_lost(exchange, sent, unreadable);
-		return;
-	}
-	if (sent->kind != SENT_FRAMES)
-		return;
 	if (sent->control_length)
-		stream_out_lost(&exchange->out[STREAM_CONTROL], sent->place, sent->control_length);
+		stream_out_lost(&exchange->out[STREAM_CONTROL], sent->control,
+				sent->control_length);
 	if (sent->message_length)
 		stream_out_lost(&exchange->out[STREAM_MESSAGE], sent->message,
 				sent->message_length);
@@ -540,8 +552,7 @@ static void on_spurious(void *arg, struct path *path, const struct sent *sent)
 {
 	if (sent->kind == SENT_DATA_PUT || sent->kind == SENT_DATA_GET)
 		source_spurious(association_exchange(arg), sent);
-	else
-		packet_acknowledged(arg, sent);
+	packet_acknowledged(arg, sent);
 }
 
 struct path_events association_events(struct net_association *association)

@@ -25,8 +25,8 @@ struct busy {
 };
 
 /*
- * State shared with another process. Who calls the core holds the lock that protects all of its
- * associations (net.h; in libpf network.lock, net/network.h). The core knows no threads.
+ * State shared with another process. The caller of the core holds the lock that protects all
+ * associations of the core (net.h; in libpf network.lock, net/network.h). The core knows no threads.
  */
 struct net_association {
 	struct shared *shared;

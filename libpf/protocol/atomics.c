@@ -11,7 +11,7 @@ int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width
 	struct transfers *transfers = &exchange->transfers;
 	struct net_atomic *atomic;
 
-	if ((unsigned)op > PF_COMPARE_SWAP || (width != 4 && width != 8) || remote % width)
+	if ((unsigned)op > PF_ATOMIC_COMPARE_SWAP || (width != 4 && width != 8) || remote % width)
 		return PF_ERR_ARGUMENT;
 	atomic = malloc(sizeof(*atomic));
 	if (!atomic)
@@ -27,7 +27,7 @@ int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width
 	};
 	STAILQ_INSERT_TAIL(&transfers->atomics_uncut, atomic, next);
 	exchange->effects |= EFFECT_OUTPUT;
-	return PF_OK;
+	return PF_PENDING;
 }
 
 static void take_result(struct transfers *transfers, struct wire_entry *entry)
@@ -82,6 +82,7 @@ static void atomic_execute_here(struct exchange *exchange, struct net_atomic *at
 		.length = entry->width,
 		.end = entry->address + entry->width,
 		.write = true,
+		.foreign = true,
 	};
 	int status = shared->memory.atomic(shared->memory.user, &wait, (enum pf_atomic_op)entry->op,
 					   entry->width, entry->operand, entry->compare, &value,
@@ -93,7 +94,7 @@ static void atomic_execute_here(struct exchange *exchange, struct net_atomic *at
 		shared->statistics.destination_faults++;
 		return;
 	}
-	atomic->status = status == PF_OK ? PF_OK : PF_ERR_FAULT;
+	atomic->status = status == PF_OK || status == PF_ERR_REFUSED ? status : PF_ERR_FAULT;
 	atomic->value = status == PF_OK ? value : bad;
 	exchange->transfers.atomic_results |= 1ull << entry->transfer % ATOMICS_MOST;
 	exchange->effects |= EFFECT_OUTPUT;
@@ -105,8 +106,8 @@ int atomics_requested(struct exchange *exchange, const struct wire_entry *entry)
 	struct net_atomic **slot = &transfers->peer_atomics[entry->transfer % ATOMICS_MOST];
 	struct net_atomic *atomic;
 
-	if (*slot || entry->op > PF_COMPARE_SWAP || (entry->width != 4 && entry->width != 8) ||
-	    entry->address % entry->width)
+	if (*slot || entry->op > PF_ATOMIC_COMPARE_SWAP ||
+	    (entry->width != 4 && entry->width != 8) || entry->address % entry->width)
 		return PF_ERR_REFUSED;
 	atomic = malloc(sizeof(*atomic));
 	if (!atomic)
@@ -137,16 +138,17 @@ void atomics_resolved(struct exchange *exchange, struct net_token token, int sta
 	exchange->effects |= EFFECT_OUTPUT;
 }
 
+/* side: PF_SIDE_REMOTE if the peer has answered; then a failed atomic has the address as value. */
 static void atomic_complete(struct exchange *exchange, struct net_atomic *atomic, int status,
-			    uint64_t value)
+			    enum pf_side side, uint64_t value)
 {
 	struct net_completion *completion = &atomic->finished.completion;
 
 	completion->status = status;
 	if (status == PF_OK) {
 		completion->value = value;
-	} else if (status == PF_ERR_FAULT) {
-		completion->side = PF_SIDE_REMOTE;
+	} else {
+		completion->side = side;
 		completion->address = value;
 	}
 	STAILQ_INSERT_TAIL(&exchange->shared->finished, &atomic->finished, next);
@@ -166,7 +168,7 @@ bool atomics_answered(struct exchange *exchange, const struct wire_entry *entry)
 	       !transfers->our_atomics[transfers->oldest_atomic % ATOMICS_MOST])
 		transfers->oldest_atomic++;
 	exchange->effects |= EFFECT_OUTPUT;
-	atomic_complete(exchange, atomic, entry->status, entry->address);
+	atomic_complete(exchange, atomic, entry->status, PF_SIDE_REMOTE, entry->address);
 	return true;
 }
 
@@ -185,11 +187,11 @@ void atomics_abandon(struct exchange *exchange, int status)
 		atomic = transfers->our_atomics[(transfers->oldest_atomic + i) % ATOMICS_MOST];
 		transfers->our_atomics[(transfers->oldest_atomic + i) % ATOMICS_MOST] = NULL;
 		if (atomic)
-			atomic_complete(exchange, atomic, status, 0);
+			atomic_complete(exchange, atomic, status, PF_SIDE_NONE, 0);
 	}
 	while ((atomic = STAILQ_FIRST(&transfers->atomics_uncut))) {
 		STAILQ_REMOVE_HEAD(&transfers->atomics_uncut, next);
-		atomic_complete(exchange, atomic, status, 0);
+		atomic_complete(exchange, atomic, status, PF_SIDE_NONE, 0);
 	}
 	transfers->atomics_open = 0;
 }

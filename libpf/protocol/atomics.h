@@ -8,7 +8,7 @@
 
 #include "exchange.h"
 
-/* Post an atomic. PF_OK, PF_ERR_ARGUMENT or PF_ERR_MEMORY. */
+/* Post an atomic. PF_PENDING, PF_ERR_ARGUMENT or PF_ERR_MEMORY. */
 int atomics_post(struct exchange *exchange, enum pf_atomic_op op, unsigned width, uint64_t remote,
 		 uint64_t operand, uint64_t compare, void *arg);
 /* Take the next entry for the control stream, which counts as written; false: none. */

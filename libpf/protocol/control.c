@@ -129,8 +129,7 @@ static int get_requested(struct exchange *exchange, const struct wire_entry *ent
 		return status;
 	transfer->local = entry->address;
 	transfer->length = entry->length;
-	transfer->blocks =
-		(uint8_t)((entry->length + exchange->block_size - 1) / exchange->block_size);
+	transfer->blocks = transfer_blocks(exchange, transfer->length);
 	transfer->limit = transfer->blocks;
 	source_start(exchange, transfer);
 	return PF_OK;
@@ -144,15 +143,21 @@ static void entry_done(struct exchange *exchange, const struct wire_entry *entry
 	if (!transfer)
 		return;
 	if (!entry->get) {
+		struct operation_posted *operation = transfer->operation;
 		enum pf_side side = status == PF_OK ? PF_SIDE_NONE : PF_SIDE_REMOTE;
 		uint64_t address = status == PF_OK ? 0 : entry->address;
 
-		if (transfer->cancelled) {
+		/* The destination may have had all data before the CANCEL. */
+		if (transfer->cancelled && status != PF_OK) {
 			status = transfer->status;
 			side = PF_SIDE_LOCAL;
 			address = transfer->address;
 		}
+		if (operation->last == transfer)
+			operation->last = NULL;
 		transfer_end(exchange, transfer, status, side, address);
+		if (operation->last)
+			source_release(exchange, operation);
 	}
 	transfer_free(exchange, transfer);
 }
@@ -178,7 +183,7 @@ static int entry_handle(struct exchange *exchange, const struct wire_entry *entr
 	case ENTRY_CANCEL:
 		return destination_cancel(exchange, entry->transfer);
 	case ENTRY_FAILED:
-		destination_failed(exchange, entry->transfer, entry->address);
+		destination_failed(exchange, entry->transfer, entry->status, entry->address);
 		return PF_OK;
 	case ENTRY_ATOMIC:
 		return atomics_requested(exchange, entry);

@@ -175,9 +175,11 @@ struct net_association *core_add(struct net_core *core, const uint8_t id[NET_ID_
 		return NULL;
 	/* core_make_room: at least one place is free. */
 	assert_that(core->count < core->room);
-	for (i = core->count; core->associations[i % core->room]; i++)
+	/* In turns: packets to the last owner of a place may still come. */
+	for (i = core->latest + 1; core->associations[i % core->room]; i++)
 		;
 	i %= core->room;
+	core->latest = i;
 	core->associations[i] = association;
 	association->index = core->first + i;
 	core->count++;
@@ -287,12 +289,12 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 {
 	struct net_association *association = core_find(core, id);
 
-	if (length > NET_INFO_MOST)
+	/* One that has ended, or is about to be closed for another user, is not opened again. */
+	if (length > NET_INFO_MOST ||
+	    (association && (association->state == GONE || association->user != peer)))
 		return NULL;
-	if (association) {
-		association->user = peer;
+	if (association)
 		return association;
-	}
 	association = core_add(core, id, info, length);
 	if (!association)
 		return NULL;
@@ -304,6 +306,11 @@ struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_
 	memcpy(association->opening->key, key, NET_KEY_BYTES);
 	auth_welcome_key(association->opening->welcome_key, key, association->opening->nonce);
 	return association;
+}
+
+bool net_knows(const struct net_core *core, const uint8_t id[NET_ID_BYTES])
+{
+	return core_find((struct net_core *)(uintptr_t)core, id) != NULL;
 }
 
 int net_path_add(struct net_association *association, const struct net_endpoint *to)
@@ -354,6 +361,15 @@ void net_give_up(struct net_association *association, const char *why)
 	core_settle(core_of(association), association);
 }
 
+void net_fail(struct net_association *association, int status, const char *why)
+{
+	if (association->state != OPEN)
+		return;
+	association_say_goodbye(association, association_best_path(association, 0));
+	association_fail(association, status, why);
+	core_settle(core_of(association), association);
+}
+
 bool net_path_endpoint(const struct net_association *association, unsigned path,
 		       struct net_endpoint *endpoint)
 {
@@ -366,11 +382,6 @@ bool net_path_endpoint(const struct net_association *association, unsigned path,
 void *net_association_user(const struct net_association *association)
 {
 	return association->user;
-}
-
-const uint8_t *net_association_id(const struct net_association *association)
-{
-	return association->id;
 }
 
 void net_close(struct net_association *association)
@@ -403,7 +414,8 @@ static bool endpoint_equal(const struct net_endpoint *a, const struct net_endpoi
 
 /*
  * Is the peer's process in doubt if packets to this endpoint are rejected? If the
- * association is OPEN, not by a path without any answer yet, nor by a doubtful path.
+ * association is OPEN, not by a path without any answer yet, nor by a doubtful path. To an
+ * accepter each path has brought a packet: the peer may end before it answers one.
  */
 static bool refusal_concerns(const struct net_association *association,
 			     const struct net_endpoint *endpoint, enum net_refusal refusal)
@@ -417,8 +429,8 @@ static bool refusal_concerns(const struct net_association *association,
 		const struct path *path = association->paths[i];
 
 		if (path && endpoint_equal(&path->to, endpoint) &&
-		    (association->state != OPEN ||
-		     (path->rtt && !association_doubts(association, path))))
+		    (association->state != OPEN || ((path->rtt || association->accepter) &&
+						    !association_doubts(association, path))))
 			return true;
 	}
 	return false;
@@ -462,30 +474,34 @@ void net_too_big(struct net_core *core, const struct net_endpoint *endpoint, siz
 
 /* ---- operations ---- */
 
-static int post_transfer(struct net_association *association, bool get, uint64_t local,
-			 uint64_t remote, uint64_t length, void *arg)
+static int post_transfer(struct net_association *association, bool get, const pf_piece *pieces,
+			 unsigned count, const pf_signal *signal, void *arg)
 {
 	int status;
 
 	assert_that(!association->shared->lent_to);
 	status = association_use(association);
 	if (status == PF_OK)
-		status = transfers_post(association_exchange(association), get, local, remote,
-					length, arg);
+		status = transfers_post(association_exchange(association), get, pieces, count,
+					signal, arg);
 	core_settle(core_of(association), association);
 	return status;
 }
 
-int net_put(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
-	    void *arg)
+int net_put(struct net_association *association, const pf_piece *pieces, unsigned count, void *arg)
 {
-	return post_transfer(association, false, local, remote, length, arg);
+	return post_transfer(association, false, pieces, count, NULL, arg);
 }
 
-int net_get(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
-	    void *arg)
+int net_put_signal(struct net_association *association, const pf_piece *piece,
+		   const pf_signal *signal, void *arg)
 {
-	return post_transfer(association, true, local, remote, length, arg);
+	return post_transfer(association, false, piece, 1, signal, arg);
+}
+
+int net_get(struct net_association *association, const pf_piece *pieces, unsigned count, void *arg)
+{
+	return post_transfer(association, true, pieces, count, NULL, arg);
 }
 
 int net_atomic(struct net_association *association, enum pf_atomic_op op, unsigned width,
@@ -503,7 +519,7 @@ int net_atomic(struct net_association *association, enum pf_atomic_op op, unsign
 }
 
 /* Reserve room for a message, and write the header. *place: address of the payload. */
-static int core_message_reserve(struct net_association *association, uint8_t tag,
+static int core_message_reserve(struct net_association *association, uint32_t tag,
 				const void *header, size_t header_length, size_t length,
 				uint8_t **place)
 {
@@ -532,10 +548,10 @@ static int core_message_commit(struct net_association *association, size_t lengt
 {
 	message_commit(association_exchange(association), length);
 	core_settle(core_of(association), association);
-	return PF_DONE;
+	return PF_OK;
 }
 
-int net_send(struct net_association *association, uint8_t tag, const void *header,
+int net_send(struct net_association *association, uint32_t tag, const void *header,
 	     size_t header_length, const void *payload, size_t payload_length)
 {
 	uint8_t *place;
@@ -550,7 +566,7 @@ int net_send(struct net_association *association, uint8_t tag, const void *heade
 	return core_message_commit(association, header_length + payload_length);
 }
 
-int net_send_lent(struct net_association *association, uint8_t tag, const void *header,
+int net_send_lent(struct net_association *association, uint32_t tag, const void *header,
 		  size_t header_length, const void *payload, size_t payload_length)
 {
 	struct stream_out *out;
@@ -575,7 +591,7 @@ void net_keep(struct net_core *core)
 	core->shared.lent_to = NULL;
 }
 
-int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
+int net_send_pack(struct net_association *association, uint32_t tag, const void *header,
 		  size_t header_length, size_t length, pf_pack_fn pack, void *arg)
 {
 	uint8_t *place;
@@ -602,12 +618,14 @@ void net_resolved(struct net_core *core, struct net_token token, int status, uin
 	struct net_association *association = core_index(core, token.association);
 	struct exchange *exchange;
 
-	assert_that(token.side <= NET_ATOMIC && (status == PF_OK || status == PF_ERR_FAULT));
+	assert_that(token.side <= NET_SIGNAL && (status == PF_OK || status == PF_ERR_FAULT));
 	if (!association || !association->busy)
 		return;
 	exchange = &association->busy->exchange;
 	if (token.side == NET_ATOMIC)
 		atomics_resolved(exchange, token, status, bad);
+	else if (token.side == NET_SIGNAL)
+		destination_signal_resolved(exchange, token, status, bad);
 	else if (token.side == NET_SOURCE)
 		source_resolved(exchange, token, status, bad);
 	else
@@ -700,6 +718,10 @@ bool net_take(struct net_core *core, struct net_event *event)
 	finished = STAILQ_FIRST(&core->shared.finished);
 	if (finished) {
 		STAILQ_REMOVE_HEAD(&core->shared.finished, next);
+		if (finished->completion.status == PF_PENDING) {
+			destination_take_notice(finished->arg, event);
+			return true;
+		}
 		event->kind = NET_COMPLETION;
 		event->arg = finished->arg;
 		event->completion = finished->completion;

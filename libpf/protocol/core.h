@@ -15,7 +15,7 @@ struct net_core {
 	struct net_association *by_id[CORE_IDS];
 	struct net_association **associations; /* by index - first */
 	uint32_t first;                        /* first index of this process */
-	uint32_t count, room;
+	uint32_t count, room, latest;          /* latest: the place given last */
 };
 
 _Static_assert(offsetof(struct net_core, shared) == 0, "an association finds its core by it");

@@ -18,10 +18,10 @@ static struct absent *destination_find_absent(const struct net_transfer *transfe
 
 static void free_kept(struct shared *shared, struct absent *absent)
 {
-	struct kept *kept = absent->kept;
+	struct kept *kept = absent->packets;
 
 	assert_that(shared->backup_used >= sizeof(*kept) + kept->length);
-	absent->kept = kept->next;
+	absent->packets = kept->next;
 	shared->backup_used -= (uint32_t)sizeof(*kept) + kept->length;
 	free(kept);
 }
@@ -33,7 +33,7 @@ static void free_absent(struct shared *shared, struct net_transfer *transfer, st
 	while (*at != absent)
 		at = &(*at)->next;
 	*at = absent->next;
-	while (absent->kept)
+	while (absent->packets)
 		free_kept(shared, absent);
 	free(absent);
 }
@@ -93,13 +93,97 @@ static void destination_finish(struct exchange *exchange, struct net_transfer *t
 	}
 }
 
-/* Finish the transfer if all wanted granules are here. Return whether it ended. */
+static struct net_token signal_token(const struct exchange *exchange,
+				     const struct net_transfer *transfer)
+{
+	return (struct net_token){ .association = exchange->index,
+				   .transfer = transfer->id,
+				   .side = NET_SIGNAL,
+				   .generation = transfer->generation };
+}
+
+/* All data is here: execute the signal, and then finish the transfer, now or later. */
+static void signal_execute(struct exchange *exchange, struct net_transfer *transfer)
+{
+	struct shared *shared = exchange->shared;
+	const pf_signal *signal = &transfer->signal;
+	uint64_t value, bad = 0;
+	struct net_wait wait = { .token = signal_token(exchange, transfer),
+				 .address = signal->remote,
+				 .length = sizeof(signal->value),
+				 .end = signal->remote + sizeof(signal->value),
+				 .write = true,
+				 .foreign = true };
+	int status;
+
+	if (signal->op == PF_SIGNAL_NOTICE) {
+		transfer->signalling = SIGNAL_NOTED;
+		transfer->exchange = exchange;
+		transfer->noted = (struct finished){ .arg = transfer,
+						     .completion.status = PF_PENDING };
+		STAILQ_INSERT_TAIL(&shared->finished, &transfer->noted, next);
+		return;
+	}
+	status = shared->memory.atomic(shared->memory.user, &wait,
+				       signal->op == PF_SIGNAL_ADD ? PF_ATOMIC_ADD : PF_ATOMIC_SWAP,
+				       sizeof(signal->value), signal->value, 0, &value, &bad);
+	if (status == PF_ERR_AGAIN) {
+		transfer->signalling = SIGNAL_PARKED;
+		shared->statistics.destination_faults++;
+		return;
+	}
+	if (status != PF_OK && status != PF_ERR_REFUSED)
+		status = PF_ERR_FAULT;
+	destination_finish(exchange, transfer, status, status == PF_OK ? 0 : bad);
+}
+
+static struct net_transfer *signal_transfer(struct exchange *exchange, struct net_token token)
+{
+	struct net_transfer *transfer = transfer_find(exchange, false, false, token.transfer);
+
+	return transfer && transfer->generation == token.generation ? transfer : NULL;
+}
+
+void destination_signal_resolved(struct exchange *exchange, struct net_token token, int status,
+				 uint64_t bad)
+{
+	struct net_transfer *transfer = signal_transfer(exchange, token);
+
+	if (!transfer)
+		return;
+	if (transfer->signalling == SIGNAL_PARKED && status == PF_OK)
+		signal_execute(exchange, transfer);
+	else if (transfer->signalling == SIGNAL_PARKED || transfer->signalling == SIGNAL_TAKEN)
+		destination_finish(exchange, transfer, status, bad);
+}
+
+void destination_take_notice(struct net_transfer *transfer, struct net_event *event)
+{
+	assert_that(transfer->signalling == SIGNAL_NOTED);
+	transfer->signalling = SIGNAL_TAKEN;
+	event->kind = NET_NOTICE;
+	event->association = transfer->exchange->association;
+	event->token = signal_token(transfer->exchange, transfer);
+	event->remote = transfer->signal.remote;
+	event->length = transfer->local + transfer->length - transfer->signal.remote;
+	event->value = transfer->signal.value;
+}
+
+/*
+ * Finish the transfer if all wanted granules are here, and the signal, if any, was executed. Return
+ * whether no more granules can arrive.
+ */
 static bool destination_settle(struct exchange *exchange, struct net_transfer *transfer)
 {
 	assert_that(transfer->limit <= transfer->blocks && transfer->blocks <= TRANSFER_BLOCKS);
 	if (~transfer->done & granule_mask(0, transfer->limit) ||
 	    (transfer->before && ~transfer->granules[transfer->limit] & transfer->before))
 		return false;
+	if (transfer->signalling && transfer->status == PF_OK) {
+		if (transfer->signalling == SIGNAL_KNOWN)
+			signal_execute(exchange, transfer);
+		return true;
+	}
 	destination_finish(exchange, transfer, transfer->status, transfer->address);
 	return true;
 }
@@ -123,7 +207,7 @@ static bool granules_arrived(struct exchange *exchange, struct net_transfer *tra
  * transfer reports its first bad address, independently of the order of packets.
  */
 static void destination_fail(struct exchange *exchange, struct net_transfer *transfer,
-			     unsigned block, uint64_t bad, uint64_t granules)
+			     unsigned block, int status, uint64_t bad, uint64_t granules)
 {
 	uint64_t before = granule_mask(0, block), bit = 1ull << block;
 	struct absent **at = &transfer->faults;
@@ -134,7 +218,7 @@ static void destination_fail(struct exchange *exchange, struct net_transfer *tra
 	assert_that(block <= transfer->limit && block < transfer->blocks);
 	transfer->limit = (uint8_t)block;
 	transfer->before = granules;
-	transfer->status = PF_ERR_FAULT;
+	transfer->status = status == PF_ERR_REFUSED ? PF_ERR_REFUSED : PF_ERR_FAULT;
 	transfer->address = bad;
 	transfer->absent &= before;
 	transfer->predicted &= before;
@@ -179,16 +263,15 @@ static struct net_transfer *put_record(struct exchange *exchange, uint32_t id,
 		return NULL;
 	transfer->local = data->address;
 	transfer->length = data->length;
-	transfer->blocks =
-		(uint8_t)((data->length + exchange->block_size - 1) / exchange->block_size);
+	transfer->blocks = transfer_blocks(exchange, data->length);
 	transfer->limit = transfer->blocks;
 	memset(transfer->granules, 0, transfer->blocks * sizeof(transfer->granules[0]));
 	begin_arriving(exchange);
 	return transfer;
 }
 
-static bool data_is_valid(const struct exchange *exchange, const struct wire_data *data,
-			  uint32_t length)
+static inline __attribute__((always_inline)) bool
+data_is_valid(const struct exchange *exchange, const struct wire_data *data, uint32_t length)
 {
 	uint32_t block_size = exchange->block_size, granule = block_size / GRANULES;
 
@@ -219,7 +302,7 @@ static enum destination_result granules_postpone(struct exchange *exchange,
 		absent->next = transfer->faults;
 		transfer->faults = absent;
 	}
-	granules &= ~(absent->held | absent->dropped);
+	granules &= ~(absent->kept | absent->dropped);
 	if (!granules)
 		return DESTINATION_TAKEN;
 	if (shared->options.fault_mode == NET_FAULT_BACKUP) {
@@ -233,11 +316,11 @@ static enum destination_result granules_postpone(struct exchange *exchange,
 		kept->offset = offset;
 		kept->length = length;
 		memcpy(kept->bytes, payload->bytes, length);
-		kept->next = absent->kept;
-		absent->kept = kept;
-		absent->held |= granules;
+		kept->next = absent->packets;
+		absent->packets = kept;
+		absent->kept |= granules;
 		shared->backup_used += (uint32_t)sizeof(*kept) + length;
-		shared->statistics.backup_held++;
+		shared->statistics.backup_kept++;
 		return DESTINATION_TAKEN;
 	}
 	absent->dropped |= granules;
@@ -283,7 +366,8 @@ static int granules_place(struct exchange *exchange, struct net_transfer *transf
 		}
 		/* Place the granules before the bad address nevertheless. */
 		before = (*bad - transfer->local - from) / granule;
-		if (result != PF_ERR_FAULT || *bad < transfer->local + from || before >= count)
+		if ((result != PF_ERR_FAULT && result != PF_ERR_REFUSED) ||
+		    *bad < transfer->local + from || before >= count)
 			return result;
 		failed = result;
 		granules &= granule_mask(first, (unsigned)before);
@@ -350,7 +434,7 @@ static enum destination_result write_now(struct exchange *exchange, struct net_t
 	if (status == PF_ERR_MEMORY)
 		return DESTINATION_REFUSED;
 	if (status != PF_ERR_AGAIN) {
-		destination_fail(exchange, transfer, block, bad,
+		destination_fail(exchange, transfer, block, status, bad,
 				 granules_before(exchange, transfer, block, bad));
 		return DESTINATION_TAKEN;
 	}
@@ -371,7 +455,8 @@ static bool write_later(struct exchange *exchange, struct net_transfer *transfer
 	assert_that(offset + payload->length <= transfer->length && payload->apart);
 	pieces->of[pieces->count] = (struct placing){ exchange, transfer, granules, offset };
 	pieces->memory[pieces->count++] = (struct net_piece){ transfer->local + offset,
-							      payload->bytes, payload->length };
+							      payload->bytes, payload->length,
+							      !transfer->get };
 	return true;
 }
 
@@ -480,6 +565,34 @@ static void destination_expect(struct exchange *exchange, struct net_transfer *t
 	exchange->effects |= EFFECT_EXPECT;
 }
 
+bool destination_signal(struct exchange *exchange, uint32_t id, const struct wire_data *data,
+			uint32_t length, const pf_signal *signal, bool *alone)
+{
+	struct net_transfer *transfer;
+	bool taken;
+
+	*alone = !data->length && !data->offset && !length;
+	if ((!*alone && !data_is_valid(exchange, data, length)) ||
+	    data->offset + length != data->length ||
+	    (signal->op == PF_SIGNAL_NOTICE && signal->remote > data->address))
+		return false;
+	transfer = put_record(exchange, id, data, &taken);
+	if (!transfer) {
+		exchange->shared->statistics.data_duplicate += taken && *alone;
+		return taken;
+	}
+	if (transfer->length != data->length || transfer->local != data->address)
+		return false;
+	/* All packets with the last byte have an equal signal. */
+	if (transfer->signalling)
+		return true;
+	transfer->signalling = SIGNAL_KNOWN;
+	transfer->signal = *signal;
+	if (*alone)
+		granules_arrived(exchange, transfer, 0, 1);
+	return true;
+}
+
 enum destination_result destination_data(struct exchange *exchange, bool get, uint32_t id,
 					 const struct wire_data *data,
 					 const struct payload *payload)
@@ -565,14 +678,14 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 	struct kept *kept;
 	int status;
 
-	while ((kept = absent->kept)) {
+	while ((kept = absent->packets)) {
 		granules = granule_mask(kept->offset % exchange->block_size / granule,
 					(kept->length + granule - 1) / granule);
-		granules &= absent->held & ~transfer->granules[block];
+		granules &= absent->kept & ~transfer->granules[block];
 		status = granules_place(exchange, transfer, block, granules, kept->offset,
 					kept->bytes, kept->length, &done, &bad);
 		assert_that(!(done & ~granules));
-		absent->held &= ~done;
+		absent->kept &= ~done;
 		if (status == PF_ERR_AGAIN) {
 			transfer->granules[block] |= done;
 			transfer->absent |= 1ull << block;
@@ -582,7 +695,7 @@ static bool place_kept(struct exchange *exchange, struct net_transfer *transfer,
 		if (status == PF_ERR_MEMORY) {
 			transfer->unplaced |= 1ull << block;
 		} else if (status != PF_OK) {
-			destination_fail(exchange, transfer, block, bad, 0);
+			destination_fail(exchange, transfer, block, status, bad, 0);
 			return false;
 		}
 		free_kept(shared, absent);
@@ -603,7 +716,7 @@ void destination_resolved(struct exchange *exchange, struct net_token token, int
 	if (!transfer || transfer->finished || !(transfer->absent & bit))
 		return;
 	if (status != PF_OK) {
-		destination_fail(exchange, transfer, block, bad, 0);
+		destination_fail(exchange, transfer, block, status, bad, 0);
 		return;
 	}
 	transfer->absent &= ~bit;
@@ -669,12 +782,13 @@ int destination_cancel(struct exchange *exchange, uint32_t id)
 	if (id - numbers->finished >= TRANSFERS_MOST && (int32_t)(id - numbers->finished) > 0)
 		return PF_ERR_REFUSED;
 	transfer = put_record(exchange, id, &data, &taken);
-	if (transfer)
+	/* With all data here, the signal happens. */
+	if (transfer && transfer->signalling < SIGNAL_PARKED)
 		destination_finish(exchange, transfer, PF_ERR_FAULT, 0);
 	return transfer || taken ? PF_OK : PF_ERR_MEMORY;
 }
 
-void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address)
+void destination_failed(struct exchange *exchange, uint32_t id, int status, uint64_t address)
 {
 	struct net_transfer *transfer = transfer_find(exchange, true, false, id);
 	enum pf_side side = PF_SIDE_REMOTE;
@@ -685,10 +799,11 @@ void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address
 	if (transfer->status != PF_OK &&
 	    transfer->address - transfer->local < address - transfer->remote) {
 		side = PF_SIDE_LOCAL;
+		status = transfer->status;
 		address = transfer->address;
 	}
 	forget_blocks(exchange, transfer);
-	transfer_end(exchange, transfer, PF_ERR_FAULT, side, address);
+	transfer_end(exchange, transfer, status == PF_OK ? PF_ERR_FAULT : status, side, address);
 }
 
 /* Is no byte of the range here yet, and can a receive call write the range? */

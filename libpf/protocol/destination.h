@@ -32,6 +32,17 @@ void destination_flush(struct shared *shared);
 void destination_forget(struct exchange *exchange);
 void destination_resolved(struct exchange *exchange, struct net_token token, int status,
 			  uint64_t bad);
+/* The page of the word of a signal was resolved, or a notice was handled. */
+void destination_signal_resolved(struct exchange *exchange, struct net_token token, int status,
+				 uint64_t bad);
+/* Describe the notice of a transfer taken out of shared.finished; net_resolved ends the transfer. */
+void destination_take_notice(struct net_transfer *transfer, struct net_event *event);
+/*
+ * Handle the signal in a packet, before the data. False: treat the packet as lost. *alone: the put
+ * has no data.
+ */
+bool destination_signal(struct exchange *exchange, uint32_t id, const struct wire_data *data,
+			uint32_t length, const pf_signal *signal, bool *alone);
 /* Cut gets into transfers as far as the windows allow, and tell the peer of each. */
 void destination_start(struct exchange *exchange);
 /* Is a NACK to be sent, or an AGAIN for the granules returned? The entry then counts as sent. */
@@ -44,7 +55,7 @@ bool destination_again(struct exchange *exchange, struct net_transfer *transfer,
  */
 int destination_cancel(struct exchange *exchange, uint32_t id);
 /* Handle FAILED: the source of a get cannot be read at this address. */
-void destination_failed(struct exchange *exchange, uint32_t id, uint64_t address);
+void destination_failed(struct exchange *exchange, uint32_t id, int status, uint64_t address);
 void destination_free(struct exchange *exchange, struct net_transfer *transfer);
 /* Is the next data expected in this get, at the offset? */
 bool destination_expects(const struct exchange *exchange, uint32_t get, uint32_t offset);

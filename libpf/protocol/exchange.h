@@ -7,11 +7,18 @@
  *
  *   at the source (source.c), by block:
  *     READY (granules to send) -> sent ... lost -> READY
- *     READY -> PARKED (absent here) -> READY
+ *     READY -> PARKED (page absent here) -> READY
  *     READY -> HELD (NACK from the destination) -> READY (AGAIN)
  *   at the destination (destination.c), by block:
  *     -> granules here -> DONE
- *     -> ABSENT (granules kept or dropped) -> granules here -> DONE
+ *     -> ABSENT (page absent here; granules kept or dropped) -> granules here -> DONE
+ *
+ * A block ABSENT with dropped granules is HELD at the source from the NACK to the AGAIN.
+ *
+ * The signal of a put belongs to the put's last transfer, and is in each packet with the last byte:
+ * a destination with all bytes knows the signal, and executes the signal before DONE. The number of the
+ * transfer makes both happen once. If the put has more transfers, the source holds the last block
+ * back until the rest has ended: the destination looks at a single transfer.
  *
  * A transfer ends with the entry DONE of the destination, or when the association ends.
  */
@@ -53,16 +60,29 @@ _Static_assert(!(CONTROL_RING & (CONTROL_RING - 1)) && !(MESSAGE_RING & (MESSAGE
 
 enum { STREAM_CONTROL, STREAM_MESSAGE, STREAMS };
 
-/* Operation posted by the user. */
+/*
+ * Operation posted by the user. The bytes of all pieces are numbered in the order of the pieces; an
+ * offset is the number of a byte. A transfer has bytes of one piece.
+ */
 struct operation_posted {
 	struct finished finished;             /* first member: see net_take */
 	TAILQ_ENTRY(operation_posted) posted; /* link of all operations of the association */
-	TAILQ_ENTRY(operation_posted) uncut;  /* link of operations with cut < length */
-	uint64_t local, remote, length;
+	TAILQ_ENTRY(operation_posted) uncut;  /* link of operations with piece < count */
+	uint64_t length;    /* of all pieces; after an error, the bytes in transfers */
 	uint64_t cut;       /* bytes in transfers */
 	uint64_t failed_at; /* offset of the first error so far */
 	uint32_t open;      /* transfers that have not ended */
-	bool get;
+	uint32_t piece;     /* the piece to cut next */
+	uint32_t count;     /* of pieces; after an error, of cut pieces */
+	uint64_t piece_cut; /* bytes of the piece in transfers */
+	bool get, signalled;
+	/*
+	 * Of a put with a signal: the last transfer, with the last block HELD until the rest has
+	 * ended; NULL: not cut yet, or no longer HELD.
+	 */
+	struct net_transfer *last;
+	pf_signal signal;
+	pf_piece pieces[]; /* none is empty, but a single one with a signal */
 };
 
 /* Packet in the backup ring, kept for an absent block. */
@@ -78,8 +98,18 @@ struct absent {
 	uint8_t block;
 	bool told;        /* the NACK was sent */
 	uint64_t dropped; /* dropped granules: to be retransmitted */
-	uint64_t held;    /* granules in kept packets */
-	struct kept *kept;
+	uint64_t kept;    /* granules in kept packets */
+	struct kept *packets;
+};
+
+/* State of the signal of a put, in the last transfer. */
+enum transfer_signal {
+	SIGNAL_NONE,
+	SIGNAL_CARRIED, /* at the source: the packet with the last byte has the signal */
+	SIGNAL_KNOWN,   /* at the destination: signal and remote of the record are valid */
+	SIGNAL_PARKED,  /* all data is here: waiting for the page of the word */
+	SIGNAL_NOTED,   /* all data is here: in shared.finished until net_take */
+	SIGNAL_TAKEN,   /* waiting for net_resolved after net_take */
 };
 
 enum transfer_tell { TELL_GET = 1, TELL_DONE = 2, TELL_CANCEL = 4, TELL_FAILED = 8 };
@@ -88,6 +118,7 @@ struct net_transfer {
 	STAILQ_ENTRY(net_transfer) next_sending, next_telling;
 	struct net_transfer *next_free;
 	struct operation_posted *operation; /* NULL: of the peer */
+	uint64_t offset;                    /* in the operation */
 	uint64_t local, remote;
 	uint32_t id, length;
 	uint32_t generation; /* number of the use of this record */
@@ -98,13 +129,14 @@ struct net_transfer {
 	bool finished;         /* over, but for an entry to the peer; freed when written */
 	bool cancelled;        /* the source has given up */
 	bool unforeseen;       /* some of its places cannot be written by a receive call */
+	uint8_t signalling;    /* enum transfer_signal */
 	uint8_t tell;
 	int status;
 	uint64_t address; /* address of the fault */
 	/* Blocks at the source: */
 	uint64_t ready;   /* blocks with granules to send now */
-	uint64_t parked;  /* blocks absent here */
-	uint64_t held;    /* blocks waiting for a page at the destination */
+	uint64_t parked;  /* blocks PARKED: waiting for a page here */
+	uint64_t held;    /* blocks HELD: waiting for a page at the destination */
 	uint64_t checked; /* blocks found readable since their last fault */
 	uint64_t suspect; /* blocks not readable when they were sent */
 	uint64_t again;   /* blocks with lost granules */
@@ -112,7 +144,7 @@ struct net_transfer {
 	uint64_t dropped; /* blocks with granules dropped by the destination: see source_spurious */
 	/* Blocks at the destination: */
 	uint64_t done;
-	uint64_t absent;    /* blocks waiting for a page */
+	uint64_t absent;    /* blocks ABSENT: waiting for a page here */
 	uint64_t predicted; /* blocks found writable */
 	uint64_t before;    /* granules before the bad address, in the block at limit */
 	uint64_t tell_nack, tell_again;
@@ -120,6 +152,10 @@ struct net_transfer {
 	struct absent *faults;
 	/* At the source: granules to send. At the destination: granules here. */
 	uint64_t granules[TRANSFER_BLOCKS];
+	/* Valid as signalling says. */
+	pf_signal signal;
+	struct exchange *exchange;
+	struct finished noted;
 };
 
 struct net_atomic {

@@ -103,8 +103,20 @@ static bool take_frame(struct net_association *association, struct wire_frame *f
 	}
 }
 
+/* Find the signal behind the data. False: malformed. *took: bytes of the frame, 0 without one. */
+static bool find_signal(const struct view *view, struct wire_frame *frame, uint32_t *took)
+{
+	*took = 0;
+	if (view->control_length == WIRE_DATA || view->control[WIRE_DATA] != FRAME_SIGNAL)
+		return true;
+	*took = (uint32_t)wire_get_frame(view->control + WIRE_DATA,
+					 view->control_length - WIRE_DATA, frame);
+	return *took != 0;
+}
+
+/* *taken: bytes of the control section. */
 static bool take_data(struct net_association *association, struct foresight *foresight,
-		      const struct view *view)
+		      const struct view *view, uint32_t *taken)
 {
 	struct payload payload = { .bytes = view->payload,
 				   .length = view->payload_length,
@@ -113,13 +125,25 @@ static bool take_data(struct net_association *association, struct foresight *for
 	bool get = view->header->type == WIRE_DATA_GET;
 	enum destination_result result;
 	struct exchange *exchange;
+	struct wire_frame frame;
 	struct wire_data data;
+	uint32_t signal;
+	bool alone;
 
-	if (view->control_length < WIRE_DATA || association_use(association) != PF_OK)
+	if (view->control_length < WIRE_DATA || !find_signal(view, &frame, &signal) ||
+	    association_use(association) != PF_OK)
 		return false;
+	*taken = WIRE_DATA + signal;
 	association->shared->statistics.wanted++;
 	exchange = association_exchange(association);
 	wire_get_data(view->control, &data);
+	if (__builtin_expect(signal != 0, 0)) {
+		if (get || !destination_signal(exchange, view->header->transfer, &data,
+					       view->payload_length, &frame.signal, &alone))
+			return false;
+		if (alone)
+			return true;
+	}
 	foresee_judge(foresight, association, get, view->header->transfer, data.offset);
 	result = destination_data(exchange, get, view->header->transfer, &data, &payload);
 	if (result == DESTINATION_NEEDS_BYTES) {
@@ -144,9 +168,8 @@ static bool input_frames(struct net_association *association, struct foresight *
 	*contents = (struct contents){ .asks = type != WIRE_FRAMES, .prompt = type != WIRE_FRAMES };
 	if (type == WIRE_DATA_PUT || type == WIRE_DATA_GET) {
 		contents->sends = true;
-		if (!take_data(association, foresight, view))
+		if (!take_data(association, foresight, view, &at))
 			return false;
-		at = WIRE_DATA;
 	}
 	while (at < length) {
 		assert_that(at % 8 == 0);
@@ -154,7 +177,8 @@ static bool input_frames(struct net_association *association, struct foresight *
 
 		if (!took)
 			return false;
-		if (frame.type == FRAME_MESSAGE && type != WIRE_FRAMES)
+		if ((frame.type == FRAME_MESSAGE && type != WIRE_FRAMES) ||
+		    frame.type == FRAME_SIGNAL)
 			return false;
 		if (!take_frame(association, &frame, view, now, contents))
 			return false;

@@ -39,7 +39,7 @@ static bool message_ring_grow(struct exchange *exchange)
 	return out->size < message_window(exchange->shared) && stream_out_grow(out);
 }
 
-int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8_t **place)
+int message_reserve(struct exchange *exchange, uint32_t tag, size_t length, uint8_t **place)
 {
 	struct stream_out *out = &exchange->out[STREAM_MESSAGE];
 	uint8_t *bytes;
@@ -227,7 +227,7 @@ void message_of_runs(struct shared *shared, struct message *message)
 	assert_that(shared->runs_first < shared->runs_end && run->length >= WIRE_MESSAGE_HEADER);
 	message->length = wire_get32(run->bytes);
 	message->whole = WIRE_MESSAGE_HEADER + (uint32_t)wire_pad(message->length);
-	message->tag = run->bytes[4];
+	message->tag = wire_get32(run->bytes + 4);
 	message->bytes = run->bytes + WIRE_MESSAGE_HEADER;
 	message->pieces = 1;
 	if (message->whole <= run->length) {
@@ -276,7 +276,7 @@ bool message_next(struct exchange *exchange, struct message *message, bool *brok
 		return false;
 	message->bytes = stream_in_peek(in, message->whole);
 	message->pieces = 1;
-	message->tag = message->bytes[4];
+	message->tag = wire_get32(message->bytes + 4);
 	message->bytes += WIRE_MESSAGE_HEADER;
 	in->taken += message->whole;
 	message_offer_credit(exchange);

@@ -15,7 +15,7 @@ uint64_t message_limit(const struct exchange *exchange);
  * Reserve a place in the stream for a message of length bytes. PF_OK, PF_ERR_AGAIN: no
  * room now, or PF_ERR_MEMORY.
  */
-int message_reserve(struct exchange *exchange, uint8_t tag, size_t length, uint8_t **place);
+int message_reserve(struct exchange *exchange, uint32_t tag, size_t length, uint8_t **place);
 /* Append the message in the reserved place to the stream. */
 void message_commit(struct exchange *exchange, size_t length);
 
@@ -28,7 +28,7 @@ bool message_arrived(struct exchange *exchange, uint64_t position, uint8_t *byte
 /* Is a part of a message here, or more than a single message in the ring? */
 bool message_open(struct exchange *exchange);
 struct message {
-	uint8_t tag;
+	uint32_t tag;
 	uint8_t *bytes;
 	uint32_t length;
 	uint32_t whole;                     /* bytes in the stream, with header and padding */

@@ -25,11 +25,11 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define NET_ID_BYTES 16
 #define NET_KEY_BYTES 32
-#define NET_INFO_MOST 256     /* bytes of information on a process that opens an association */
+#define NET_INFO_MOST 320     /* bytes of information on a process that opens an association */
 #define NET_PATHS_MOST 4      /* paths of an association */
 #define NET_PACKET_MOST 65496 /* longest packet: the payload of UDP over IPv4, a multiple of 8 */
 #define NET_PACKET_LEAST 1200 /* packet length that every path carries: RFC 8899, 5.1.2 */
@@ -38,8 +38,20 @@
 #define NET_PIECES_MOST 64 /* pieces written by a call of place_many */
 #define NET_NEVER UINT64_MAX
 
+/* The versions of the wire known here. A HELLO and an address name the range of a process. */
+#define NET_VERSION_OLDEST 3
+#define NET_VERSION_NEWEST 3
+
 struct net_core;
 struct net_association;
+
+/* Return the newest version shared with code for the range; 0: none. */
+static inline unsigned net_version_shared(unsigned oldest, unsigned newest)
+{
+	if (oldest > newest || oldest > NET_VERSION_NEWEST || newest < NET_VERSION_OLDEST)
+		return 0;
+	return newest < NET_VERSION_NEWEST ? newest : NET_VERSION_NEWEST;
+}
 
 /* Protection of a packet; both ends must have an equal value. */
 enum net_auth {
@@ -81,9 +93,9 @@ struct net_options {
 /* Set the defaults; id and key stay zero. */
 void net_options_init(struct net_options *options);
 
-enum net_side { NET_SOURCE, NET_DESTINATION, NET_ATOMIC };
+enum net_side { NET_SOURCE, NET_DESTINATION, NET_ATOMIC, NET_SIGNAL };
 
-/* Name of a block or atomic that waits for memory; opaque, an argument of net_resolved. */
+/* Name of a block, atomic or signal that waits; opaque, an argument of net_resolved. */
 struct net_token {
 	uint32_t association, transfer;
 	uint16_t block;
@@ -96,12 +108,13 @@ struct net_wait {
 	struct net_token token;
 	uint64_t address, length; /* the block in local memory: make these bytes accessible */
 	uint64_t end;             /* end of the transfer, as far as known: touch ahead up to here */
-	bool write;
+	bool write;               /* the block is a destination here; false: a source */
 	bool suspect; /* the system could not read the block when a packet was sent (net_unsent) */
+	bool foreign; /* the operation and the address are the peer's */
 };
 
 struct net_completion {
-	int status;        /* PF_OK or PF_ERR_* */
+	int status; /* PF_OK or PF_ERR_*; PF_ERR_REFUSED with a side: the address is not exposed */
 	enum pf_side side; /* PF_ERR_FAULT: the side whose memory is bad */
 	uint64_t address;  /* PF_ERR_FAULT: the bad address */
 	uint64_t value;    /* atomics: the value before the operation */
@@ -118,6 +131,7 @@ struct net_piece {
 	uint64_t address;
 	const void *bytes;
 	uint32_t length;
+	bool foreign; /* as of net_wait */
 };
 
 /* Event in the life of a block, for a trace. */
@@ -132,12 +146,14 @@ enum net_block {
  * Operations on the user's memory. source, destination, place, fetch and atomic return
  * PF_OK; PF_ERR_AGAIN if the memory is absent (the user resolves the range of wait and
  * calls net_resolved with the token of wait, later and exactly once); PF_ERR_FAULT with
- * the address in *bad; or PF_ERR_MEMORY.
+ * the address in *bad; PF_ERR_REFUSED with an address not exposed to the peer of a foreign operation
+ * in *bad; or PF_ERR_MEMORY.
  */
 struct net_memory_operations {
 	/*
 	 * Can [address, address + length) be read (written) without waiting?
-	 * PF_ERR_REFUSED of destination: the range can be written, but not by a receive call.
+	 * PF_ERR_REFUSED of destination: the range can be written, but not by a receive call, or is
+	 * not exposed: ask place.
 	 */
 	int (*source)(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 		      uint64_t *bad);
@@ -159,6 +175,11 @@ struct net_memory_operations {
 	net_gather_fn gather;
 	/* Trace an event; NULL: no trace. The address and length of wait are the block's. */
 	void (*trace)(void *user, const struct net_wait *wait, enum net_block what);
+	/*
+	 * The answer of source about a foreign block may change while the block is sent: ask again
+	 * before each packet.
+	 */
+	bool asks_again;
 	int (*atomic)(void *user, const struct net_wait *wait, enum pf_atomic_op op, unsigned width,
 		      uint64_t operand, uint64_t compare, uint64_t *value, uint64_t *bad);
 	void *user;
@@ -195,11 +216,14 @@ uint64_t net_unacknowledged(const struct net_core *core);
  * Find the association with the process of this id, or make one. key comes from the
  * peer's address; the peer's accept callback gets info, which travels unencrypted.
  * peer: a pointer of the caller, see net_association_user. Sends nothing before first
- * use.
+ * use. NULL: out of memory, info is too long, or the process has an association that has ended or
+ * is of another user (net_knows).
  */
 struct net_association *net_open(struct net_core *core, const uint8_t id[NET_ID_BYTES],
 				 const uint8_t key[NET_KEY_BYTES], const struct net_endpoint *to,
 				 const void *info, size_t length, void *peer);
+/* Is there an association with the process of this id? */
+bool net_knows(const struct net_core *core, const uint8_t id[NET_ID_BYTES]);
 /* Add a path, used together with the first; PF_ERR_ARGUMENT when there are too many. */
 int net_path_add(struct net_association *association, const struct net_endpoint *to);
 /* Open the association now, without anything to send. PF_OK or the error. */
@@ -214,13 +238,14 @@ bool net_is_silent(const struct net_association *association);
  * why: as of net_association_status; NULL: as net_silence.
  */
 void net_give_up(struct net_association *association, const char *why);
+/* End an open association with the status and the reason, and tell the peer. */
+void net_fail(struct net_association *association, int status, const char *why);
 /* Reason why no answer came yet: a noun phrase as of net_association_status. */
 const char *net_silence(const struct net_association *association);
 /* The endpoint of a path. False: no path has this number; a higher number may have one. */
 bool net_path_endpoint(const struct net_association *association, unsigned path,
 		       struct net_endpoint *endpoint);
 void *net_association_user(const struct net_association *association);
-const uint8_t *net_association_id(const struct net_association *association);
 /*
  * Status of an association that is gone. PF_OK: the peer sent GOODBYE.
  * PF_ERR_UNREACHABLE: the peer never answered. PF_ERR_TIMEOUT: the peer answered, and
@@ -236,37 +261,40 @@ void net_close(struct net_association *association);
 void net_close_all(struct net_core *core);
 
 /*
- * Start a transfer of any length; its end is an event, with arg. Returns PF_OK,
- * PF_ERR_PEER, PF_ERR_MEMORY or PF_ERR_ARGUMENT.
+ * Start an operation of pieces of any lengths; the end of all is an event, with arg.
+ * The core copies the pieces. No address overflows, and not all pieces are empty. Returns
+ * PF_PENDING, PF_ERR_PEER or PF_ERR_MEMORY.
  */
-int net_put(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
-	    void *arg);
-int net_get(struct net_association *association, uint64_t local, uint64_t remote, uint64_t length,
-	    void *arg);
+int net_put(struct net_association *association, const pf_piece *pieces, unsigned count, void *arg);
+/* Put a piece with a signal. The piece may be empty. */
+int net_put_signal(struct net_association *association, const pf_piece *piece,
+		   const pf_signal *signal, void *arg);
+int net_get(struct net_association *association, const pf_piece *pieces, unsigned count, void *arg);
 int net_atomic(struct net_association *association, enum pf_atomic_op op, unsigned width,
 	       uint64_t remote, uint64_t operand, uint64_t compare, void *arg);
 
 #define NET_MESSAGE_MOST ((128u << 10) + 256) /* bytes of header and payload together */
 
-/* Send a message; copied. PF_DONE, PF_ERR_AGAIN (no room: nothing was taken), PF_ERR_PEER, ... */
-int net_send(struct net_association *association, uint8_t tag, const void *header,
+/* Send a message; copied. PF_OK, PF_ERR_AGAIN (no room: nothing was taken), PF_ERR_PEER, ... */
+int net_send(struct net_association *association, uint32_t tag, const void *header,
 	     size_t header_length, const void *payload, size_t payload_length);
 /*
  * Send as net_send does, but net_keep copies the payload. The caller calls net_keep next; only
  * net_output and net_unsent may come before. Until net_keep, packets are sent from the
  * caller's memory.
  */
-int net_send_lent(struct net_association *association, uint8_t tag, const void *header,
+int net_send_lent(struct net_association *association, uint32_t tag, const void *header,
 		  size_t header_length, const void *payload, size_t payload_length);
 void net_keep(struct net_core *core);
 /* Send as net_send does, with the payload written by pack. */
-int net_send_pack(struct net_association *association, uint8_t tag, const void *header,
+int net_send_pack(struct net_association *association, uint32_t tag, const void *header,
 		  size_t header_length, size_t length, pf_pack_fn pack, void *arg);
 /* Would net_send take a message of length bytes, or fail otherwise than with PF_ERR_AGAIN? */
 bool net_has_room(struct net_association *association, size_t length);
 
 enum net_event_kind {
 	NET_MESSAGE,
+	NET_NOTICE,     /* a put of the peer is in place: see PF_SIGNAL_NOTICE */
 	NET_COMPLETION, /* an operation ended */
 	NET_UNANSWERED, /* no answer of the peer within contact_timeout; the core keeps trying */
 	NET_GONE,       /* the peer is gone; the association stays until net_close */
@@ -274,18 +302,22 @@ enum net_event_kind {
 
 struct net_event {
 	enum net_event_kind kind;
-	struct net_association *association; /* of MESSAGE (its sender), UNANSWERED and GONE */
-	uint8_t tag;                         /* tag of a MESSAGE */
+	/* of MESSAGE and NOTICE (the sender), UNANSWERED and GONE */
+	struct net_association *association;
+	uint32_t tag;  /* tag of a MESSAGE */
 	void *data;    /* bytes of a MESSAGE, aligned to 8, until the next net_take or net_input */
-	size_t length; /* length of a MESSAGE, bytes */
+	size_t length; /* length of a MESSAGE, or of the put of a NOTICE, bytes */
 	unsigned pieces; /* 1: data has the MESSAGE; more: piece has, only with NET_LENT_PIECES */
 	struct iovec piece[PF_PIECES_MOST];
+	/* Of a NOTICE. The put completes when net_resolved is called with the token and PF_OK. */
+	struct net_token token;
+	uint64_t remote, value;
 	void *arg; /* argument of the operation of a COMPLETION */
 	struct net_completion completion;
 };
 
 /*
- * Take the next event: messages first, in the order of their sender; then
+ * Take the next event: messages first, in the order of their sender; then notices and
  * completions; then peers that are gone, after the last messages and completions of
  * each. Events that are not taken wait. False: no event.
  */
@@ -405,7 +437,10 @@ uint64_t net_deadline(const struct net_core *core);
 uint64_t net_exact_deadline(struct net_core *core);
 void net_advance(struct net_core *core, uint64_t now);
 
-/* Report that absent memory was resolved: status PF_OK, or PF_ERR_FAULT and the address. */
+/*
+ * Report that absent memory was resolved: status PF_OK, or PF_ERR_FAULT and the address; or, with
+ * PF_OK, that a NOTICE was handled.
+ */
 void net_resolved(struct net_core *core, struct net_token token, int status, uint64_t bad);
 
 /* Reporter of the rejection of a packet. */
@@ -453,7 +488,7 @@ struct net_statistics {
 	uint64_t source_faults, destination_faults; /* blocks parked here */
 	uint64_t nacks_sent;                        /* blocks */
 	uint64_t asked_again; /* packets sent because the receiver asked after a fault */
-	uint64_t backup_held, backup_full; /* packets kept in the backup ring, and turned away */
+	uint64_t backup_kept, backup_full; /* packets kept in the backup ring, and turned away */
 	uint64_t wanted; /* packets and entries of peers that wait for an answer */
 	uint64_t ecn_marks;
 	uint64_t probes, black_holes; /* probes of the path MTU, and black holes found */

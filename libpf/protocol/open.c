@@ -9,7 +9,8 @@
 
 static bool hello_is_understood(const struct shared *shared, const struct wire_hello *hello)
 {
-	return hello->auth == shared->options.auth && hello->index && hello->block_size >= 4096 &&
+	return net_version_shared(hello->oldest, hello->newest) &&
+	       hello->auth == shared->options.auth && hello->index && hello->block_size >= 4096 &&
 	       hello->block_size <= 65536 && !(hello->block_size & (hello->block_size - 1));
 }
 
@@ -126,6 +127,8 @@ void open_accept(struct net_association *association, const struct wire_hello *h
 		     &accepter);
 	association->accepter = true;
 	association->state = ACCEPTED;
+	/* An association that the user has made long ago is unconfirmed from here on. */
+	association->heard = association->shared->now;
 	senders_heard(&association->shared->senders, association->shared->now,
 		      &association->heard_in);
 	association->silent = association->busy ? association->shared->now : NET_NEVER;
@@ -151,6 +154,7 @@ void open_again(struct net_association *association, const struct wire_hello *he
 	    now >= association->opening->hello_due &&
 	    take_path_again(association, hello, path, from)) {
 		association->opening->hello_due = now + WELCOME_PERIOD;
+		association->heard = now;
 		association_answer(association);
 	}
 }
@@ -224,7 +228,9 @@ size_t open_output(struct net_association *association, unsigned path, uint64_t 
 	struct wire_hello hello = { .senders = senders_count(&association->shared->senders, now),
 				    .index = association->index,
 				    .block_size = options->block_size,
-				    .auth = (uint8_t)options->auth };
+				    .auth = (uint8_t)options->auth,
+				    .oldest = NET_VERSION_OLDEST,
+				    .newest = NET_VERSION_NEWEST };
 	struct wire_header header = { .type = WIRE_HELLO, .path = (uint8_t)path };
 	struct opening *opening = association->opening;
 	uint8_t key[AUTH_HASH_KEY];

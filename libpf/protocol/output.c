@@ -16,6 +16,8 @@
  * messages beside much data wait for a single batch at most.
  */
 #define AHEAD_MOST 65536u
+/* Most bytes of data that fit into each packet together with due frames. */
+#define SHORT_DATA 512u
 
 /* A packet being written: in the slab of the batch, or, to be hashed or encrypted, in the room. */
 struct draft {
@@ -247,8 +249,9 @@ static void put_control(struct draft *draft)
 	stream_out_pieces(out, position, length, pieces);
 	draft_stream(draft, FRAME_CONTROL, position, pieces[0].iov_base, length);
 	stream_out_sent(out, position, length);
-	draft->sent->place = position;
+	draft->sent->control = position;
 	draft->sent->control_length = (uint16_t)length;
+	draft->sent->streams = true;
 	draft->asks = draft->prompt = true;
 }
 
@@ -265,6 +268,7 @@ static unsigned put_message(struct draft *draft, struct iovec pieces[STREAM_PIEC
 	stream_out_sent(out, position, length);
 	draft->sent->message = position;
 	draft->sent->message_length = (uint16_t)length;
+	draft->sent->streams = true;
 	draft->asks = true;
 	return stream_out_pieces(out, position, length, pieces);
 }
@@ -275,6 +279,21 @@ static bool stream_waits(const struct net_association *association, unsigned str
 
 	return association->busy &&
 	       stream_out_next(&association->busy->exchange.out[stream], 8, &position);
+}
+
+/*
+ * Is a short put next, with room for due frames in the packet? The answer to a put with a signal
+ * goes with DONE and the acknowledgement in a single packet. Not if the payload is copied: a copy
+ * may fail, and comes behind the frames.
+ */
+static bool short_put_waits(const struct net_association *association)
+{
+	const struct transfers *transfers = &association->busy->exchange.transfers;
+	const struct operation_posted *operation = TAILQ_FIRST(&transfers->uncut[0]);
+
+	return operation && operation->length <= SHORT_DATA &&
+	       STAILQ_EMPTY(&transfers->sending[0]) && STAILQ_EMPTY(&transfers->sending[1]) &&
+	       !association->ping && !payload_is_copied(association->shared);
 }
 
 static bool data_waits(const struct net_association *association)
@@ -377,8 +396,31 @@ static void output_probe(struct net_batch *batch, struct net_association *associ
 	draft_end(&draft, WIRE_PROBE, 0, &filling, 1, now);
 }
 
+/* Write the signal of the put if the run has the last byte, and room bytes suffice for both. */
+static void put_signal(struct draft *draft, struct run *run, uint32_t room)
+{
+	if (!source_carries_signal(run))
+		return;
+	if (run->length + WIRE_SIGNAL > room) {
+		source_shorten(&draft->association->busy->exchange, run);
+		return;
+	}
+	draft_frame(draft, &(struct wire_frame){ .type = FRAME_SIGNAL,
+						 .signal = run->transfer->operation->signal });
+}
+
+/* Write due frames into a packet of short data, the first of the batch. */
+static void put_due_frames(struct draft *draft, uint32_t data, uint64_t now)
+{
+	assert_that(!draft->batch->count && data <= SHORT_DATA && draft->most > 2 * SHORT_DATA);
+	draft->most -= data;
+	put_acknowledgement(draft, now);
+	put_control(draft);
+}
+
+/* due: write due frames into the first packet if its data is short. */
 static void output_data(struct net_batch *batch, struct net_association *association,
-			unsigned number, uint64_t now)
+			unsigned number, uint64_t now, bool due)
 {
 	uint32_t granule = association->block_size / GRANULES, extra, bytes;
 	struct path *path = association->paths[number];
@@ -386,17 +428,24 @@ static void output_data(struct net_batch *batch, struct net_association *associa
 	struct run run;
 
 	extra = packet_overhead(association->shared) + WIRE_DATA;
-	assert_that(path_packet(path) >= extra + granule);
+	assert_that(path_packet(path) >= extra + WIRE_SIGNAL + granule);
 	while (!batch_complete(batch) && draft_start(&draft, batch, association, number) &&
 	       source_next(&association->busy->exchange, (path_packet(path) - extra) / granule,
 			   &run)) {
 		struct iovec payload = { (void *)(uintptr_t)(run.transfer->local + run.offset),
 					 run.length };
+		unsigned count = 1;
 
+		draft.control = WIRE_DATA;
 		bytes = extra + run.length;
+		if (__builtin_expect(run.transfer->signalling, 0)) {
+			put_signal(&draft, &run, path_packet(path) - extra);
+			bytes = extra - WIRE_DATA + draft.control + run.length;
+			payload.iov_len = run.length;
+			count = run.length != 0;
+		}
 		if (!batch_fits(batch, bytes) || !may_send(association, path, now, bytes))
 			break;
-		draft.control = WIRE_DATA;
 		if (payload_is_copied(association->shared)) {
 			payload.iov_base = draft_payload(&draft);
 			if (!source_fetch(&association->busy->exchange, &run,
@@ -407,10 +456,15 @@ static void output_data(struct net_batch *batch, struct net_association *associa
 		if (!draft.sent)
 			break;
 		draft.sent->kind = run.transfer->get ? SENT_DATA_GET : SENT_DATA_PUT;
-		draft.sent->place = run.transfer->id;
+		draft.sent->transfer = run.transfer->id;
 		draft.sent->granule = run.granule;
 		draft.sent->granules = run.granules;
 		draft.asks = true;
+		if (__builtin_expect(due, 0)) {
+			if (run.length <= SHORT_DATA)
+				put_due_frames(&draft, run.length, now);
+			due = false;
+		}
 		wire_put_data(draft.packet + WIRE_HEADER,
 			      &(struct wire_data){
 				      .offset = run.offset,
@@ -418,7 +472,7 @@ static void output_data(struct net_batch *batch, struct net_association *associa
 				      .address = run.transfer->get ? 0 : run.transfer->remote });
 		source_sent(&association->busy->exchange, &run);
 		draft_end(&draft, run.transfer->get ? WIRE_DATA_GET : WIRE_DATA_PUT,
-			  run.transfer->id, &payload, 1, now);
+			  run.transfer->id, &payload, count, now);
 	}
 }
 
@@ -439,12 +493,17 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 	messages = open && stream_waits(association, STREAM_MESSAGE);
 	/* Due frames are short, and messages go into the packet, too. */
 	if (messages && !due && *ahead >= AHEAD_MOST && data_waits(association)) {
-		output_data(batch, association, number, now);
+		output_data(batch, association, number, now, false);
 		*ahead -= batch->length < *ahead ? batch->length : *ahead;
 		if (batch->count)
 			return;
 		/* Data waits for something else: save up no turns meanwhile. */
 		*ahead = 0;
+	}
+	if (open && due && !messages && !path->probe && short_put_waits(association)) {
+		output_data(batch, association, number, now, true);
+		if (batch->count)
+			return;
 	}
 	if (due || messages)
 		output_frames(batch, association, number, now, open);
@@ -458,7 +517,7 @@ static void output_path(struct net_batch *batch, struct net_association *associa
 		if (batch->count)
 			return;
 	}
-	output_data(batch, association, number, now);
+	output_data(batch, association, number, now, false);
 	*ahead -= batch->length < *ahead ? batch->length : *ahead;
 }
 

@@ -529,7 +529,7 @@ uint64_t path_deadline(const struct path *path, const struct net_options *option
 	return path->loss_time < path->asked + wait ? path->loss_time : path->asked + wait;
 }
 
-/* Give up the record of the oldest packet under way; the contents are sent again. */
+/* Give up the record of the oldest packet under way; the contents are retransmitted. */
 static void forget_oldest(struct path *path, uint64_t now, const struct path_events *events)
 {
 	struct sent *sent = path_slot(path, path->oldest);

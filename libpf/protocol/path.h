@@ -33,15 +33,17 @@ enum sent_kind { SENT_FRAMES, SENT_DATA_PUT, SENT_DATA_GET, SENT_PROBE };
 
 /* The contents of a packet, needed if the packet is lost. */
 struct sent {
-	uint64_t time;    /* of sending, ns */
-	uint32_t number;  /* low half of the packet number */
-	uint32_t bytes;   /* whole packet */
-	uint64_t place;   /* DATA: transfer; FRAMES: position in the control stream */
-	uint64_t message; /* FRAMES: position in the message stream */
-	uint16_t control_length, message_length;
+	uint64_t time;                           /* of sending, ns */
+	uint32_t number;                         /* low half of the packet number */
+	uint32_t bytes;                          /* whole packet */
+	uint64_t control;                        /* position in the control stream */
+	uint64_t message;                        /* position in the message stream */
+	uint16_t control_length, message_length; /* 0: nothing of the stream */
 	uint8_t state, kind;
-	bool prompt; /* the packet asks for an acknowledgement soon, not only with an answer */
+	bool prompt;  /* the packet asks for an acknowledgement soon, not only with an answer */
+	bool streams; /* the packet has bytes of a stream */
 	uint16_t granule, granules; /* DATA: first granule of the transfer, and number */
+	uint32_t transfer;          /* DATA */
 };
 
 #define SENT_MOST WINDOW_NUMBERS
@@ -128,7 +130,7 @@ bool path_acknowledge(struct path *path, const struct wire_frame *frame, uint64_
 		      const struct path_events *events, struct net_statistics *statistics);
 /* The peer answered HELLO after time ns: beside few flows, the path needs no first pause. */
 void path_answered(struct path *path, uint64_t time);
-/* Forget all packets under way; the contents are sent again, on different paths. */
+/* Forget all packets under way; the contents are retransmitted, on different paths. */
 void path_forget(struct path *path, uint64_t now, const struct path_events *events);
 /* Declare losses by time, and probe after time-outs. may_wait: nothing more is to be sent. */
 void path_advance(struct path *path, uint64_t now, const struct net_options *options, bool may_wait,

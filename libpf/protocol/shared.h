@@ -21,7 +21,10 @@ struct exchange;
 struct stream_out;
 struct net_transfer;
 
-/* An operation that ended: the start of the posted structure. net_take frees the structure. */
+/*
+ * An operation that ended: the start of the posted structure, which net_take frees. With status
+ * PF_PENDING: a notice, and arg is the transfer.
+ */
 struct finished {
 	STAILQ_ENTRY(finished) next;
 	void *arg; /* of the user */

@@ -40,6 +40,11 @@ void source_start(struct exchange *exchange, struct net_transfer *transfer)
 	block = transfer->blocks - 1u;
 	transfer->granules[block] = transfer_block_granules(exchange, transfer, block);
 	transfer->ready = granule_mask(0, transfer->blocks);
+	if (transfer->signalling == SIGNAL_CARRIED && transfer->operation->open > 1) {
+		transfer->held = granule_mask(block, 1);
+		transfer->ready &= ~transfer->held;
+		transfer->operation->last = transfer;
+	}
 	start_sending(exchange, transfer);
 }
 
@@ -61,6 +66,8 @@ static int source_look(struct exchange *exchange, struct net_transfer *transfer,
 	struct net_wait wait = transfer_wait(exchange, transfer, block);
 
 	*bad = 0;
+	if (!wait.length)
+		return PF_OK;
 	return shared->memory.source(shared->memory.user, &wait, wait.address,
 				     (uint32_t)wait.length, bad);
 }
@@ -118,8 +125,8 @@ static void source_fail(struct exchange *exchange, struct net_transfer *transfer
 }
 
 /* A block cannot be read now: wait for the block, or fail. */
-static void source_missing(struct exchange *exchange, struct net_transfer *transfer, unsigned block,
-			   int status, uint64_t bad)
+static void source_park_or_fail(struct exchange *exchange, struct net_transfer *transfer,
+				unsigned block, int status, uint64_t bad)
 {
 	if (status == PF_ERR_AGAIN)
 		source_park(exchange, transfer, block);
@@ -137,10 +144,11 @@ static bool source_check(struct exchange *exchange, struct net_transfer *transfe
 		return true;
 	status = source_look(exchange, transfer, block, &bad);
 	if (status != PF_OK) {
-		source_missing(exchange, transfer, block, status, bad);
+		source_park_or_fail(exchange, transfer, block, status, bad);
 		return false;
 	}
-	transfer->checked |= bit;
+	if (!(exchange->shared->memory.asks_again && transfer->get))
+		transfer->checked |= bit;
 	transfer->suspect &= ~bit;
 	return true;
 }
@@ -166,7 +174,7 @@ bool source_fetch(struct exchange *exchange, const struct run *run, void *to)
 		if (status == PF_OK)
 			continue;
 		transfer->checked &= ~(1ull << block);
-		source_missing(exchange, transfer, block, status, bad);
+		source_park_or_fail(exchange, transfer, block, status, bad);
 		return false;
 	}
 	return true;
@@ -261,8 +269,24 @@ bool source_next(struct exchange *exchange, unsigned most, struct run *run)
 	run->offset = run->granule * granule;
 	end = run->offset + run->granules * granule;
 	run->length = (end < transfer->length ? end : transfer->length) - run->offset;
-	assert_that(run->granules && run->length && run->length <= transfer->length);
+	assert_that(run->granules && (run->length || transfer->signalling) &&
+		    run->length <= transfer->length);
 	return true;
+}
+
+bool source_carries_signal(const struct run *run)
+{
+	const struct net_transfer *transfer = run->transfer;
+
+	return transfer->signalling == SIGNAL_CARRIED &&
+	       run->offset + run->length == transfer->length;
+}
+
+void source_shorten(const struct exchange *exchange, struct run *run)
+{
+	assert_that(run->granules > 1);
+	run->granules--;
+	run->length = run->granules * (exchange->block_size / GRANULES);
 }
 
 void source_sent(struct exchange *exchange, const struct run *run)
@@ -295,10 +319,35 @@ void source_sent(struct exchange *exchange, const struct run *run)
 	source_give_up(exchange, transfer);
 }
 
+/* Send no more of a transfer; the operation has an error already, in an earlier transfer. */
+static void source_abandon(struct net_transfer *transfer)
+{
+	transfer->limit = 0;
+	transfer->ready = transfer->parked = transfer->held = 0;
+	transfer->status = PF_ERR_FAULT;
+}
+
+void source_release(struct exchange *exchange, struct operation_posted *operation)
+{
+	struct net_transfer *transfer = operation->last;
+	unsigned block;
+
+	if (!transfer || (operation->open > 1 && operation->finished.completion.status == PF_OK))
+		return;
+	operation->last = NULL;
+	block = transfer->blocks - 1u;
+	transfer->held &= ~(1ull << block);
+	if (operation->finished.completion.status == PF_OK)
+		make_ready(exchange, transfer, block);
+	else
+		source_abandon(transfer);
+	source_give_up(exchange, transfer);
+}
+
 static struct net_transfer *sent_transfer(struct exchange *exchange, const struct sent *sent)
 {
 	struct net_transfer *transfer = transfer_find(exchange, sent->kind == SENT_DATA_GET, true,
-						      (uint32_t)sent->place);
+						      sent->transfer);
 
 	return transfer && sent->granule + sent->granules <= transfer->blocks * GRANULES ?
 		       transfer :

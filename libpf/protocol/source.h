@@ -14,6 +14,15 @@ struct run {
 
 /* Find the run to send next, at most most granules. False: nothing to send now. */
 bool source_next(struct exchange *exchange, unsigned most, struct run *run);
+/* Does the packet with the run carry the signal of the put, too? */
+bool source_carries_signal(const struct run *run);
+/* There is no room for the signal in the packet: leave the last granule to the next packet. */
+void source_shorten(const struct exchange *exchange, struct run *run);
+/*
+ * A transfer of the operation has ended: send the block held back for the signal if it was the last
+ * but one, or cancel the last transfer if the operation has failed.
+ */
+void source_release(struct exchange *exchange, struct operation_posted *operation);
 /* The run is in a packet: the granules count as sent. */
 void source_sent(struct exchange *exchange, const struct run *run);
 /* Begin to send a new transfer. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/number.h"
+#include "base/tag.h"
 
 #define FREE_MOST 1024 /* records kept for reuse */
 #define TABLE_FIRST 8  /* slots of a new table */
@@ -168,6 +170,8 @@ void transfer_free(struct exchange *exchange, struct net_transfer *transfer)
 		STAILQ_REMOVE(&transfers->telling, transfer, net_transfer, next_telling);
 	if (transfers->latest == transfer)
 		transfers->latest = NULL;
+	if (transfer->signalling == SIGNAL_NOTED)
+		STAILQ_REMOVE(&shared->finished, &transfer->noted, finished, next);
 	transfers->open--;
 	if (shared->free_count == FREE_MOST) {
 		free(transfer);
@@ -193,10 +197,11 @@ void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uin
 /* Give up bytes of the operation that are in no transfer yet. */
 static void operation_shorten(struct transfers *transfers, struct operation_posted *operation)
 {
-	if (operation->cut == operation->length)
+	if (operation->piece == operation->count)
 		return;
 	TAILQ_REMOVE(&transfers->uncut[operation->get], operation, uncut);
 	operation->length = operation->cut;
+	operation->count = operation->piece;
 }
 
 static void operation_complete(struct exchange *exchange, struct operation_posted *operation)
@@ -214,7 +219,7 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 	struct transfers *transfers = &exchange->transfers;
 	struct operation_posted *operation = transfer->operation;
 	struct net_completion *completion = &operation->finished.completion;
-	uint64_t offset = transfer->local - operation->local;
+	uint64_t offset = transfer->offset;
 	bool get = transfer->get;
 	uint32_t next = get ? exchange->rest->numbers.get : exchange->rest->numbers.put;
 
@@ -236,8 +241,21 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 	}
 	operation->open--;
 	exchange->effects |= EFFECT_OUTPUT;
-	if (!operation->open && operation->cut == operation->length)
+	if (!operation->open && operation->piece == operation->count)
 		operation_complete(exchange, operation);
+}
+
+/*
+ * Return the bytes of the first transfer of a put with a signal: the rest of whole transfers. The
+ * last transfer is long, and all earlier transfers have ended before the turn of the last block.
+ */
+static uint64_t signal_cut_first(const struct exchange *exchange, uint64_t length, uint64_t most)
+{
+	uint64_t rest = length % most;
+
+	if (length <= most || !rest)
+		return number_min(length, most);
+	return (rest + exchange->block_size - 1) / exchange->block_size * exchange->block_size;
 }
 
 struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
@@ -247,27 +265,37 @@ struct net_transfer *transfer_cut(struct exchange *exchange, bool get)
 	uint64_t most = (uint64_t)TRANSFER_BLOCKS * exchange->block_size, length;
 	struct net_transfer *transfer;
 	struct operation_posted *operation = TAILQ_FIRST(&transfers->uncut[get]);
+	const pf_piece *piece;
 
 	if (!operation || *next - transfers->oldest[get] >= TRANSFERS_MOST)
 		return NULL;
-	assert_that(operation->cut < operation->length);
-	length = operation->length - operation->cut;
-	if (length > most)
-		length = most;
+	assert_that(operation->piece < operation->count);
+	piece = &operation->pieces[operation->piece];
+	length = number_min(piece->length - operation->piece_cut, most);
+	if (operation->signalled && !operation->cut)
+		length = signal_cut_first(exchange, piece->length, most);
 	if (transfer_new(exchange, get, !get, *next, &transfer) != PF_OK)
 		return NULL;
 	++*next;
 	transfer->operation = operation;
-	transfer->local = operation->local + operation->cut;
-	transfer->remote = operation->remote + operation->cut;
+	transfer->offset = operation->cut;
+	transfer->local = (uintptr_t)piece->local + operation->piece_cut;
+	transfer->remote = piece->remote + operation->piece_cut;
 	transfer->length = (uint32_t)length;
-	transfer->blocks = (uint8_t)((length + exchange->block_size - 1) / exchange->block_size);
+	transfer->blocks = transfer_blocks(exchange, transfer->length);
 	transfer->limit = transfer->blocks;
 	operation->open++;
 	operation->cut += length;
+	operation->piece_cut += length;
+	if (operation->piece_cut == piece->length) {
+		operation->piece++;
+		operation->piece_cut = 0;
+		if (operation->signalled)
+			transfer->signalling = SIGNAL_CARRIED;
+	}
 	/* Operations take turns: move the operation to the end. */
 	TAILQ_REMOVE(&transfers->uncut[get], operation, uncut);
-	if (operation->cut < operation->length)
+	if (operation->piece < operation->count)
 		TAILQ_INSERT_TAIL(&transfers->uncut[get], operation, uncut);
 	return transfer;
 }
@@ -278,7 +306,7 @@ static uint32_t transfer_block_length(const struct exchange *exchange,
 {
 	uint32_t start = block * exchange->block_size;
 
-	assert_that(start < transfer->length);
+	assert_that(start < transfer->length || !transfer->length);
 	return transfer->length - start < exchange->block_size ? transfer->length - start :
 								 exchange->block_size;
 }
@@ -288,6 +316,9 @@ uint64_t transfer_block_granules(const struct exchange *exchange,
 {
 	uint32_t granule = exchange->block_size / GRANULES;
 
+	/* An empty transfer has a granule, too. */
+	if (__builtin_expect(!transfer->length, 0))
+		return 1;
 	return granule_mask(0, (transfer_block_length(exchange, transfer, block) + granule - 1) /
 				       granule);
 }
@@ -314,6 +345,7 @@ struct net_wait transfer_wait(const struct exchange *exchange, const struct net_
 		.end = transfer->local + transfer->length,
 		.write = !transfer->source,
 		.suspect = transfer->suspect >> block & 1,
+		.foreign = transfer->get == transfer->source,
 	};
 }
 
@@ -343,28 +375,40 @@ struct net_transfer *transfer_of_token(struct exchange *exchange, struct net_tok
 	return transfer;
 }
 
-int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t remote,
-		   uint64_t length, void *arg)
+int transfers_post(struct exchange *exchange, bool get, const pf_piece *pieces, unsigned count,
+		   const pf_signal *signal, void *arg)
 {
 	struct transfers *transfers = &exchange->transfers;
 	struct operation_posted *operation;
+	unsigned i, used = 0;
 
-	if (!length || remote + length < remote || local + length < local)
-		return PF_ERR_ARGUMENT;
-	operation = malloc(sizeof(*operation));
+	operation = malloc(sizeof(*operation) + count * sizeof(*pieces));
 	if (!operation)
 		return PF_ERR_MEMORY;
-	*operation = (struct operation_posted){
-		.finished = { .arg = arg },
-		.local = local,
-		.remote = remote,
-		.length = length,
-		.get = get,
-	};
+	*operation = (struct operation_posted){ .finished = { .arg = arg }, .get = get };
+	if (signal) {
+		assert_that(!get && count == 1);
+		operation->signalled = true;
+		operation->signal = *signal;
+		if (signal->op == PF_SIGNAL_NOTICE)
+			operation->signal.remote = tag_remove(pieces[0].remote);
+	}
+	for (i = 0; i < count; i++) {
+		if (!pieces[i].length && !signal)
+			continue;
+		operation->pieces[used++] = (pf_piece){
+			.local = tag_remove_pointer(pieces[i].local),
+			.remote = tag_remove(pieces[i].remote),
+			.length = pieces[i].length,
+		};
+		operation->length += pieces[i].length;
+	}
+	operation->count = used;
+	assert_that(operation->length || signal);
 	TAILQ_INSERT_TAIL(&transfers->posted, operation, posted);
 	TAILQ_INSERT_TAIL(&transfers->uncut[get], operation, uncut);
 	exchange->effects |= EFFECT_OUTPUT;
-	return PF_OK;
+	return PF_PENDING;
 }
 
 void transfers_abandon(struct exchange *exchange, int status)

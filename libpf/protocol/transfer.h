@@ -10,9 +10,12 @@ void transfers_init(struct transfers *transfers, const struct transfer_numbers *
 /* Is no operation, transfer or atomic open? */
 bool transfers_idle(const struct transfers *transfers);
 
-/* Post an operation. PF_OK, PF_ERR_ARGUMENT or PF_ERR_MEMORY. */
-int transfers_post(struct exchange *exchange, bool get, uint64_t local, uint64_t remote,
-		   uint64_t length, void *arg);
+/*
+ * Post an operation; arguments as of net_put. signal: of a put of a single piece, or NULL.
+ * PF_PENDING or PF_ERR_MEMORY.
+ */
+int transfers_post(struct exchange *exchange, bool get, const pf_piece *pieces, unsigned count,
+		   const pf_signal *signal, void *arg);
 /* Cut the next transfer from an operation of a kind; the caller sets granules. NULL: none now. */
 struct net_transfer *transfer_cut(struct exchange *exchange, bool get);
 /* Complete all operations with status. The operations have no transfers any more. */
@@ -39,6 +42,11 @@ void transfer_end(struct exchange *exchange, struct net_transfer *transfer, int 
 		  enum pf_side side, uint64_t address);
 /* Tell the peer of the transfer. what: bits of enum transfer_tell. */
 void transfer_tell(struct exchange *exchange, struct net_transfer *transfer, uint8_t what);
+/* Return the number of blocks; an empty transfer has an empty block, of a single granule. */
+static inline uint8_t transfer_blocks(const struct exchange *exchange, uint32_t length)
+{
+	return (uint8_t)(length ? (length + exchange->block_size - 1) / exchange->block_size : 1);
+}
 /* Return a mask with all granules of a block. */
 uint64_t transfer_block_granules(const struct exchange *exchange,
 				 const struct net_transfer *transfer, unsigned block);

@@ -3,12 +3,19 @@
 
 #include "base/check.h"
 
+static unsigned version_of_type(unsigned type)
+{
+	if (type == WIRE_HELLO || type == WIRE_WELCOME)
+		return WIRE_OPENING;
+	return WIRE_VERSION;
+}
+
 void wire_put_header(uint8_t *packet, const struct wire_header *header)
 {
 	assert_that(header->type >= WIRE_HELLO && header->type < WIRE_TYPES);
 	assert_that(header->path < NET_PATHS_MOST && header->control % 8 == 0 &&
 		    header->control <= WIRE_CONTROL_MOST);
-	packet[16] = (uint8_t)(WIRE_VERSION << 4 | header->type);
+	packet[16] = (uint8_t)(version_of_type(header->type) << 4 | header->type);
 	packet[17] = header->path;
 	wire_put16(packet + 18, header->control);
 	wire_put32(packet + 20, header->index);
@@ -18,7 +25,7 @@ void wire_put_header(uint8_t *packet, const struct wire_header *header)
 
 bool wire_get_header(const uint8_t *packet, size_t length, struct wire_header *header)
 {
-	if (length < WIRE_HEADER || packet[16] >> 4 != WIRE_VERSION)
+	if (length < WIRE_HEADER)
 		return false;
 	header->type = packet[16] & 15;
 	header->path = packet[17];
@@ -27,8 +34,9 @@ bool wire_get_header(const uint8_t *packet, size_t length, struct wire_header *h
 	header->number = wire_get32(packet + 24);
 	header->transfer = wire_get32(packet + 28);
 	return header->type >= WIRE_HELLO && header->type < WIRE_TYPES &&
-	       header->path < NET_PATHS_MOST && header->control % 8 == 0 &&
-	       header->control <= WIRE_CONTROL_MOST && header->control <= length - WIRE_HEADER;
+	       packet[16] >> 4 == version_of_type(header->type) && header->path < NET_PATHS_MOST &&
+	       header->control % 8 == 0 && header->control <= WIRE_CONTROL_MOST &&
+	       header->control <= length - WIRE_HEADER;
 }
 
 void wire_put_data(uint8_t *control, const struct wire_data *data)
@@ -58,7 +66,8 @@ size_t wire_put_hello(uint8_t *control, const struct wire_hello *hello)
 	wire_put32(control + 60, hello->block_size);
 	control[64] = hello->auth;
 	wire_put16(control + 66, hello->info_length);
-	wire_put32(control + 72, WIRE_VERSION);
+	control[72] = hello->oldest;
+	control[73] = hello->newest;
 	wire_put16(control + 76, hello->senders);
 	if (hello->info_length)
 		memcpy(control + WIRE_HELLO_BYTES, hello->info, hello->info_length);
@@ -67,7 +76,7 @@ size_t wire_put_hello(uint8_t *control, const struct wire_hello *hello)
 
 bool wire_get_hello(const uint8_t *control, size_t length, struct wire_hello *hello)
 {
-	if (length < WIRE_HELLO_BYTES || wire_get32(control + 72) != WIRE_VERSION)
+	if (length < WIRE_HELLO_BYTES)
 		return false;
 	memcpy(hello->id, control, NET_ID_BYTES);
 	memcpy(hello->nonce, control + 16, WIRE_NONCE);
@@ -76,10 +85,12 @@ bool wire_get_hello(const uint8_t *control, size_t length, struct wire_hello *he
 	hello->block_size = wire_get32(control + 60);
 	hello->auth = control[64];
 	hello->info_length = wire_get16(control + 66);
+	hello->oldest = control[72];
+	hello->newest = control[73];
 	hello->senders = wire_get16(control + 76);
 	hello->info = control + WIRE_HELLO_BYTES;
-	return hello->info_length <= NET_INFO_MOST &&
-	       length == WIRE_HELLO_BYTES + wire_pad(hello->info_length);
+	/* Later addresses may be longer than NET_INFO_MOST. */
+	return length == WIRE_HELLO_BYTES + wire_pad(hello->info_length);
 }
 
 size_t wire_frame_length(const struct wire_frame *frame)
@@ -91,6 +102,8 @@ size_t wire_frame_length(const struct wire_frame *frame)
 		return 16;
 	case FRAME_CONTROL:
 		return 8 + wire_pad(frame->stream.length);
+	case FRAME_SIGNAL:
+		return WIRE_SIGNAL;
 	default:
 		return 8;
 	}
@@ -131,6 +144,11 @@ size_t wire_put_frame(uint8_t *control, const struct wire_frame *frame)
 		break;
 	case FRAME_GOODBYE:
 		control[1] = frame->goodbye.failed;
+		break;
+	case FRAME_SIGNAL:
+		control[1] = (uint8_t)frame->signal.op;
+		wire_put64(control + 8, frame->signal.remote);
+		wire_put64(control + 16, frame->signal.value);
 		break;
 	default:
 		break;
@@ -178,6 +196,15 @@ size_t wire_get_frame(const uint8_t *control, size_t length, struct wire_frame *
 	case FRAME_GOODBYE:
 		frame->goodbye.failed = control[1] != 0;
 		return 8;
+	case FRAME_SIGNAL:
+		if (length < WIRE_SIGNAL || control[1] > PF_SIGNAL_NOTICE)
+			return 0;
+		frame->signal.op = (enum pf_signal_op)control[1];
+		frame->signal.remote = wire_get64(control + 8);
+		frame->signal.value = wire_get64(control + 16);
+		return frame->signal.op == PF_SIGNAL_NOTICE || frame->signal.remote % 8 == 0 ?
+			       WIRE_SIGNAL :
+			       0;
 	case FRAME_PING:
 		return 8;
 	default:
@@ -263,7 +290,9 @@ int wire_get_entry(const uint8_t *bytes, size_t length, struct wire_entry *entry
 	case ENTRY_RESULT:
 		entry->get = bytes[1] != 0;
 		entry->block = bytes[2];
-		entry->status = bytes[2] == PF_OK ? PF_OK : PF_ERR_FAULT;
+		entry->status = bytes[2] == PF_OK                   ? PF_OK :
+				bytes[2] == (uint8_t)PF_ERR_REFUSED ? PF_ERR_REFUSED :
+								      PF_ERR_FAULT;
 		break;
 	case ENTRY_GET:
 		entry->length = wire_get32(bytes + 16);

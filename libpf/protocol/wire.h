@@ -14,10 +14,17 @@
 
 #include "net.h"
 
-#define WIRE_VERSION 2
+/*
+ * HELLO and WELCOME have the form and the version of WIRE_OPENING for ever, and name the range of
+ * versions of the sender; every other packet has the newest version of both ends, which
+ * is WIRE_VERSION while there is one.
+ */
+#define WIRE_OPENING 3
+#define WIRE_VERSION NET_VERSION_NEWEST
 #define WIRE_TAG 16    /* bytes of the tag */
 #define WIRE_HEADER 32 /* tag and fixed header */
 #define WIRE_DATA 16   /* struct wire_data, at the start of the control section of DATA */
+#define WIRE_SIGNAL 24 /* frame SIGNAL */
 #define WIRE_DIGEST 8  /* of the payload, at the end of the control section, with auth=full */
 #define WIRE_MAC 16    /* at the end of the packet, when encrypted */
 #define WIRE_CONTROL_MOST 1144 /* fits with the header into NET_PACKET_LEAST, a MAC included */
@@ -76,7 +83,8 @@ struct wire_hello {
 	uint32_t block_size;       /* bytes, of the sender */
 	uint8_t auth;              /* enum net_auth */
 	uint16_t info_length;
-	uint16_t senders; /* number of peers that send to the sender */
+	uint16_t senders;       /* number of peers that send to the sender */
+	uint8_t oldest, newest; /* wire version that the sender speaks */
 	const uint8_t *info;
 };
 
@@ -87,6 +95,7 @@ enum wire_frame_type {
 	FRAME_MESSAGE, /* a piece of the message stream, bytes in the payload */
 	FRAME_PING,    /* asks for an acknowledgement */
 	FRAME_GOODBYE, /* the association ends */
+	FRAME_SIGNAL,  /* of a put: the first frame of the packet with the last byte */
 };
 
 struct wire_frame {
@@ -113,6 +122,7 @@ struct wire_frame {
 		struct {
 			bool failed; /* the sender gave the receiver up; false: an orderly end */
 		} goodbye;
+		pf_signal signal; /* NOTICE: remote is the first byte of the put */
 	};
 };
 
@@ -134,7 +144,7 @@ struct wire_entry {
 	bool get;          /* DONE, NACK, AGAIN: of a get; false: of a put */
 	uint8_t block;     /* NACK, AGAIN: index in the transfer */
 	uint8_t op, width; /* ATOMIC: enum pf_atomic_op, and bytes */
-	int status;        /* PF_OK or PF_ERR_FAULT */
+	int status;        /* PF_OK, PF_ERR_FAULT, or PF_ERR_REFUSED: the address is not exposed */
 	uint32_t transfer;
 	uint32_t length;  /* GET: bytes */
 	uint64_t address; /* of memory or of a fault; AGAIN: mask of granules; RESULT: value */
@@ -196,7 +206,7 @@ static inline uint64_t wire_widen(uint64_t near, uint32_t low)
 
 /* Write the header, without the tag. */
 void wire_put_header(uint8_t *packet, const struct wire_header *header);
-/* Read the header. False: no packet of WIRE_VERSION. length: bytes of the whole packet. */
+/* Read the header. False: no packet of a version that is spoken. length: bytes of the whole packet. */
 bool wire_get_header(const uint8_t *packet, size_t length, struct wire_header *header);
 void wire_put_data(uint8_t *control, const struct wire_data *data);
 void wire_get_data(const uint8_t *control, struct wire_data *data);

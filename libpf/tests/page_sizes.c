@@ -12,19 +12,20 @@
 
 #include "base/limits.h"
 #include "context/context.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define LENGTH 100000
 
 static unsigned messages, errors, completions;
 
-static void received(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void received(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		     void *arg)
 {
 	messages += length == 5 && !memcmp(data, "hello", 5);
 }
 
-static void failed(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void failed(pf_context *context, pf_peer *peer, enum pf_peer_state reason, int status,
+		   const char *text, void *arg)
 {
 	printf("# %s: %s\n", pf_strerror(status), text);
 	errors++;
@@ -38,6 +39,9 @@ static void completed(pf_context *context, const pf_completion *completion)
 
 static pf_context *open_context(void)
 {
+	const pf_callbacks callbacks = { .size = sizeof(callbacks),
+					 .receive = received,
+					 .peer_event = failed };
 	pf_context *context = NULL;
 	pf_options options;
 	int status;
@@ -46,13 +50,11 @@ static pf_context *open_context(void)
 	options.ring_size = RING_SIZE_MIN;
 	options.network = PF_NETWORK_OFF;
 	options.single_copy = 0;
-	status = pf_open(&options, &context);
+	status = pf_open(&options, &callbacks, &context);
 	if (status != PF_OK) {
 		printf("Bail out! pf_open: %s\n", pf_strerror(status));
 		exit(1);
 	}
-	pf_set_receive(context, received, NULL);
-	pf_set_error(context, failed, NULL);
 	return context;
 }
 
@@ -81,11 +83,11 @@ int main(void)
 	pf_peer_open(a, address, length, NULL, &peer);
 	status = pf_send(peer, 0, NULL, 0, "hello", 5);
 	printf("%sok 1 - a message arrives\n",
-	       status == PF_DONE && until(&messages, a, b) ? "" : "not ");
+	       status == PF_OK && until(&messages, a, b) ? "" : "not ");
 	memset(from, 0x5a, sizeof(from));
-	status = pf_put(peer, from, (uint64_t)(uintptr_t)to, sizeof(to), completed, NULL);
+	status = pf_put(peer, from, (uint64_t)(uintptr_t)to, sizeof(to), 0, completed, NULL);
 	printf("%sok 2 - a put arrives\n",
-	       status == PF_OK && until(&completions, a, b) && !memcmp(from, to, sizeof(to)) ?
+	       status == PF_PENDING && until(&completions, a, b) && !memcmp(from, to, sizeof(to)) ?
 		       "" :
 		       "not ");
 	printf("%sok 3 - the statistics are shared and counted\n",

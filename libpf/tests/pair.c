@@ -54,6 +54,9 @@ static struct {
 	unsigned seconds; /* after which a test counts as hung */
 } test;
 
+/* The case that runs, in a program whose cases pair_run_cases runs. */
+static const struct CMUnitTest *running;
+
 /* What the name of the program says of all pairs. */
 static struct {
 	bool threads, net;
@@ -152,19 +155,19 @@ static bool is_left_out(const struct CMUnitTest *test_case)
 	       (variant.threads && (mark == pair_unless_threads || mark == pair_unless_either));
 }
 
-static enum pair_mode mode_of(const struct CMUnitTest *test_case)
+static uintptr_t mode_of(const struct CMUnitTest *test_case)
 {
-	return (enum pair_mode)(uintptr_t)test_case->initial_state;
+	return (uintptr_t)test_case->initial_state;
 }
 
 /*
- * Whether a mode is the default. With PF_TRANSPORT=device the engine moves all blocks, whatever
+ * Whether a mode is the default. With LIBPF_TRANSPORT=device the engine moves all blocks, whatever
  * share_min and single_copy are: see choose_route in host/peer.c. single_copy, share_min, run_max and
  * ring_memory are options of the host transport; between hosts ring_size is only the limit of pf_send.
  */
-static bool is_default(enum pair_mode mode)
+static bool is_default(uintptr_t mode)
 {
-	const char *transport = getenv("PF_TRANSPORT");
+	const char *transport = getenv("LIBPF_TRANSPORT");
 
 	switch (mode) {
 	case MODE_SHARE_ALL:
@@ -196,6 +199,14 @@ static bool is_repeated(const struct CMUnitTest *cases, size_t count,
 	return false;
 }
 
+/* The setup function of each case, whose state is the case as the program lists the case. */
+static int case_begin(void **state)
+{
+	running = *state;
+	*state = running->initial_state;
+	return running->setup_func ? running->setup_func(state) : 0;
+}
+
 int pair_run_cases(const char *group, const struct CMUnitTest *cases, size_t count)
 {
 	struct CMUnitTest *chosen = test_alloc(count * sizeof(*chosen));
@@ -203,8 +214,11 @@ int pair_run_cases(const char *group, const struct CMUnitTest *cases, size_t cou
 	int failed;
 
 	for (i = 0; i < count; i++) {
-		if (!is_left_out(&cases[i]) && !is_repeated(cases, count, &cases[i]))
-			chosen[number++] = cases[i];
+		if (is_left_out(&cases[i]) || is_repeated(cases, count, &cases[i]))
+			continue;
+		chosen[number] = cases[i];
+		chosen[number].setup_func = case_begin;
+		chosen[number++].initial_state = (void *)(uintptr_t)&cases[i];
 	}
 	failed = _cmocka_run_group_tests(group, chosen, number, NULL, NULL);
 	free(chosen);
@@ -222,13 +236,13 @@ pf_options pair_options(void)
 		size_t i;
 
 		for (info = pf_option_table(); info->name; info++) {
-			snprintf(name, sizeof(name), "PF_%s", info->name);
+			snprintf(name, sizeof(name), "LIBPF_%s", info->name);
 			for (i = 0; name[i]; i++)
 				name[i] = (char)(name[i] >= 'a' ? name[i] - 32 : name[i]);
-			if (strcmp(name, "PF_TRANSPORT") != 0)
+			if (strcmp(name, "LIBPF_TRANSPORT") != 0)
 				unsetenv(name);
 		}
-		setenv("PF_CALIBRATE", "0", 1);
+		setenv("LIBPF_CALIBRATE", "0", 1);
 		cleaned = true;
 	}
 	pf_options_init(&options, sizeof(options), NULL);
@@ -267,8 +281,8 @@ pf_options pair_mode_options(void **state)
 	case MODE_SMALL_BLOCKS:
 		options.block_size = 4096;
 		break;
-	case MODE_IDLE:
-		options.idle_polls = 1;
+	case MODE_WAIT:
+		options.wake = 1;
 		break;
 	default:
 		break;
@@ -326,7 +340,9 @@ bool pair_progress(struct pair *me)
 	static _Thread_local unsigned calls;
 
 	/* There may be fewer processors than sides. */
-	if (!pf_progress(me->context))
+	if (me->options.wake)
+		pf_wait(me->context, 1000);
+	else if (!pf_progress(me->context))
 		sched_yield();
 	if (++calls % 1024 == 0)
 		check_partners(me);
@@ -435,7 +451,7 @@ void pair_await_value(struct pair *me, unsigned side, unsigned which, uint64_t l
 		pair_progress(me);
 }
 
-void pair_count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+void pair_count_message(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 			void *arg)
 {
 	struct pair *me = arg;
@@ -443,13 +459,23 @@ void pair_count_message(pf_context *context, pf_peer *from, uint8_t tag, void *d
 	(*pair_value(me, me->side, 0))++;
 }
 
-void pair_note_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+void pair_note_end(pf_context *context, pf_peer *peer, enum pf_peer_state reason, int status,
+		   const char *text, void *arg)
 {
 	struct pair *me = arg;
 
-	me->errors = (struct pair_errors){ me->errors.count + 1, status, peer };
+	pair_check(me, reason >= PF_PEER_LEFT && reason == pf_peer_state(peer));
 	/* It must say what happened. */
 	pair_check(me, text && strlen(text) >= 5);
+	me->errors.received = (unsigned)*pair_value(me, me->side, 0);
+	if (reason == PF_PEER_LEFT) {
+		pair_check_status(me, status, PF_ERR_PEER);
+		me->errors.left++;
+		return;
+	}
+	me->errors.count++;
+	me->errors.status = status;
+	me->errors.peer = peer;
 }
 
 /* Another side, once its window and its address are known. */
@@ -484,7 +510,8 @@ void pair_connect(struct pair *me)
 
 	pair_check_status(me, pair_get(me, me->peer, bytes, there, sizeof(bytes)).status, PF_OK);
 	pair_check_status(me, pair_put(me, me->peer, bytes, there, sizeof(bytes)).status, PF_OK);
-	pair_check_status(me, pair_atomic(me, me->peer, PF_ADD, 8, there, 0, 0).status, PF_OK);
+	pair_check_status(me, pair_atomic(me, me->peer, PF_ATOMIC_ADD, 8, there, 0, 0).status,
+			  PF_OK);
 }
 
 uint64_t pair_there(struct pair *me, unsigned side, const void *mine)
@@ -492,17 +519,61 @@ uint64_t pair_there(struct pair *me, unsigned side, const void *mine)
 	return remote_address(await_side(me, side)->window + ((const uint8_t *)mine - me->window));
 }
 
-static void open_context(struct pair *me, const pf_options *options, pf_receive_fn receive,
-			 pf_error_fn error)
+/* Arguments: what, address, length, protection. */
+void pair_change(struct pair *me, const uint64_t *arguments)
 {
+	void *start = (void *)(uintptr_t)arguments[1];
+
+	(void)me;
+	switch ((enum pair_change)arguments[0]) {
+	case PAIR_PROTECT:
+		mprotect(start, arguments[2], (int)arguments[3]);
+		break;
+	case PAIR_UNMAP:
+		munmap(start, arguments[2]);
+		break;
+	case PAIR_DROP:
+		madvise(start, arguments[2], MADV_DONTNEED);
+		break;
+	}
+}
+
+void pair_change_side(struct pair *me, enum pf_side side, enum pair_change what, const void *start,
+		      size_t length, int protection)
+{
+	const uint64_t arguments[PAIR_ARGUMENTS] = { (uint64_t)what,
+						     side == PF_SIDE_REMOTE ?
+							     pair_there(me, 1, start) :
+							     remote_address(start),
+						     length, (uint64_t)protection };
+
+	if (side == PF_SIDE_REMOTE)
+		pair_run_command(me, arguments);
+	else
+		pair_change(me, arguments);
+}
+
+static void open_context(struct pair *me)
+{
+	const struct pair_setup *setup = &test.setup;
+	const pf_options *options = me->side ? &setup->there : &setup->here;
+	const pf_callbacks callbacks = {
+		.size = sizeof(callbacks),
+		.receive = me->side ? setup->receive : setup->receive_here,
+		.receive_pieces = me->side ? setup->receive_pieces : setup->receive_pieces_here,
+		.notice = me->side ? setup->notice : setup->notice_here,
+		.peer_event = me->side ? setup->peer_event : setup->peer_event_here,
+		.log = me->side ? NULL : setup->log_here,
+		.log_level = PF_LOG_INFO,
+		.room = me->side ? NULL : setup->room_here,
+		.arg = me,
+	};
 	struct side *own = &me->shared->sides[me->side];
 
 	me->options = *options;
-	pair_check_status(me, pf_open(options, &me->context), PF_OK);
-	pf_set_receive(me->context, receive, me);
-	pf_set_error(me->context, error, me);
-	if (test.setup.opened)
-		test.setup.opened(me);
+	pair_check_status(me, pf_open(options, &callbacks, &me->context), PF_OK);
+	if (setup->opened)
+		setup->opened(me);
 	else if (pair_on_device(options))
 		pf_join(me->context, "tests", strlen("tests"));
 	own->window = me->window;
@@ -525,7 +596,7 @@ static void run_partner(struct pair *me)
 
 	if (setup->prepare)
 		setup->prepare(me);
-	open_context(me, &setup->there, setup->receive, setup->error);
+	open_context(me);
 	me->peer = pair_peer(me, 0);
 	if (setup->work) {
 		setup->work(me);
@@ -606,7 +677,9 @@ static void hung(int number)
 	struct pair_shared *shared = test.pair->shared;
 	unsigned side;
 
-	say_number("# hung for seconds: ", test.seconds);
+	say("# hung: ");
+	say(running ? running->name : "a test");
+	say_number(", for seconds: ", test.seconds);
 	if (atomic_load(&shared->failed)) {
 		say("# ");
 		say(shared->failure);
@@ -654,7 +727,7 @@ struct pair *pair_start(const struct pair_setup *setup)
 		else
 			start_process(pair, side);
 	}
-	open_context(pair, &setup->here, setup->receive_here, setup->error_here);
+	open_context(pair);
 	pair->peer = pair_peer(pair, 1);
 	return pair;
 }
@@ -766,7 +839,7 @@ void pair_await_done(struct pair *me, const struct pair_done *done, unsigned cou
 static int post(pf_peer *peer, enum pair_direction direction, void *local, uint64_t remote,
 		size_t length, struct pair_done *done)
 {
-	return direction == PUT ? pf_put(peer, local, remote, length, pair_completed, done) :
+	return direction == PUT ? pf_put(peer, local, remote, length, 0, pair_completed, done) :
 				  pf_get(peer, local, remote, length, pair_completed, done);
 }
 
@@ -775,20 +848,20 @@ void pair_post(struct pair *me, pf_peer *peer, enum pair_direction direction, vo
 {
 	int status = post(peer, direction, local, remote, length, done);
 
-	if (status == PF_DONE)
+	if (status == PF_OK)
 		done->count++;
 	else
-		pair_check_status(me, status, PF_OK);
+		pair_check_status(me, status, PF_PENDING);
 }
 
 /* Wait for the completion of what was posted with this status. */
 static pf_completion await_status(struct pair *me, const struct pair_done *done, int status)
 {
-	if (status == PF_OK) {
+	if (status == PF_PENDING) {
 		pair_await_done(me, done, 1);
 		return done->last;
 	}
-	return (pf_completion){ .status = status == PF_DONE ? PF_OK : status };
+	return (pf_completion){ .status = status };
 }
 
 pf_completion pair_transfer(struct pair *me, pf_peer *peer, enum pair_direction direction,
@@ -797,6 +870,47 @@ pf_completion pair_transfer(struct pair *me, pf_peer *peer, enum pair_direction 
 	struct pair_done done = { 0 };
 
 	return await_status(me, &done, post(peer, direction, local, remote, length, &done));
+}
+
+static int post_vector(pf_peer *peer, enum pair_direction direction, pf_piece *pieces,
+		       unsigned count, struct pair_done *done)
+{
+	int status = direction == PUT ? pf_putv(peer, pieces, count, 0, pair_completed, done) :
+					pf_getv(peer, pieces, count, pair_completed, done);
+
+	memset(pieces, 0xff, count * sizeof(*pieces));
+	return status;
+}
+
+void pair_post_vector(struct pair *me, pf_peer *peer, enum pair_direction direction,
+		      pf_piece *pieces, unsigned count, struct pair_done *done)
+{
+	int status = post_vector(peer, direction, pieces, count, done);
+
+	if (status == PF_OK)
+		done->count++;
+	else
+		pair_check_status(me, status, PF_PENDING);
+}
+
+pf_completion pair_transfer_vector(struct pair *me, pf_peer *peer, enum pair_direction direction,
+				   pf_piece *pieces, unsigned count)
+{
+	struct pair_done done = { 0 };
+
+	return await_status(me, &done, post_vector(peer, direction, pieces, count, &done));
+}
+
+pf_completion pair_put_signal(struct pair *me, pf_peer *peer, const void *local, uint64_t remote,
+			      size_t length, pf_signal signal)
+{
+	struct pair_done done = { 0 };
+	int status = pf_put_signal(peer, local, remote, length, &signal, 0, pair_completed, &done);
+
+	/* The operation keeps no pointer to the signal. */
+	memset(&signal, 0xff, sizeof(signal));
+	pair_check(me, status != PF_OK);
+	return await_status(me, &done, status);
 }
 
 pf_completion pair_put(struct pair *me, pf_peer *peer, const void *local, uint64_t remote,
@@ -816,18 +930,18 @@ pf_completion pair_atomic(struct pair *me, pf_peer *peer, enum pf_atomic_op op, 
 	struct pair_done done = { 0 };
 
 	return await_status(me, &done,
-			    pf_atomic(peer, op, width, 1, remote, operand, compare, pair_completed,
+			    pf_atomic(peer, op, width, remote, operand, compare, pair_completed,
 				      &done));
 }
 
 bool pair_is_fault(const pf_completion *completion, enum pf_side side, uint64_t address)
 {
 	if (completion->status == PF_ERR_FAULT && completion->side == side &&
-	    completion->address == address)
+	    completion->address == address && completion->reason == PF_REASON_UNRESOLVED)
 		return true;
-	print_error("expected a fault of side %d at %#llx: \"%s\", side %d, %#llx\n", side,
-		    (unsigned long long)address, pf_strerror(completion->status), completion->side,
-		    (unsigned long long)completion->address);
+	print_error("expected a fault of side %d at %#llx: \"%s\", side %d, reason %d, %#llx\n",
+		    side, (unsigned long long)address, pf_strerror(completion->status),
+		    completion->side, completion->reason, (unsigned long long)completion->address);
 	return false;
 }
 
@@ -854,7 +968,7 @@ void pair_verify_at(const char *file, int line, struct pair *me, unsigned side,
 		pair_fail(me, file, line, text);
 }
 
-int pair_send(struct pair *me, pf_peer *peer, uint8_t tag, const void *data, size_t length)
+int pair_send(struct pair *me, pf_peer *peer, uint32_t tag, const void *data, size_t length)
 {
 	int status;
 

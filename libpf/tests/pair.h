@@ -4,7 +4,8 @@
  * other's addresses and share some memory.
  *
  * Sides are numbered: 0 is the test, partners follow from 1. When a partner fails, the test fails.
- * When nothing ends it within PAIR_SECONDS, the test fails too. No partner outlives its test.
+ * When nothing ends it within PAIR_SECONDS, the program says which test hung and fails. No partner
+ * outlives its test.
  *
  * A variant of a program is a symbolic link to it, whose name says after '-' what differs:
  * test_send-threads has every partner in a thread, test_send-net reaches them over the network of
@@ -40,14 +41,16 @@ enum pair_mode {
 	MODE_SHORT_RUNS,
 	MODE_SMALL_BLOCKS,
 	MODE_THREADS, /* pf_options.threads */
-	MODE_IDLE,    /* pf_progress sleeps at once */
+	MODE_WAIT,    /* pair_progress calls pf_wait */
 };
 
-/* Errors that the context reported, if setup.error is pair_note_error. */
+/* Ends of peers reported by the context, if setup.peer_event is pair_note_end. */
 struct pair_errors {
-	unsigned count;
-	int status;    /* of the last one */
-	pf_peer *peer; /* of the last one */
+	unsigned count;    /* peers that failed */
+	unsigned left;     /* peers that closed the context */
+	int status;        /* of the last one that failed */
+	pf_peer *peer;     /* of the last one that failed */
+	unsigned received; /* number 0 of the side at the last end */
 };
 
 struct pair {
@@ -83,12 +86,16 @@ struct pair_setup {
 	void (*command)(struct pair *me, const uint64_t *arguments);
 	/* Of the partner, and of the test; arg is the struct pair of the side. */
 	pf_receive_fn receive, receive_here;
-	pf_error_fn error, error_here;
+	pf_receive_pieces_fn receive_pieces, receive_pieces_here;
+	pf_peer_event_fn peer_event, peer_event_here;
+	pf_notice_fn notice, notice_here;
+	pf_log_fn log_here;   /* of the test alone */
+	pf_room_fn room_here; /* of the test alone */
 };
 
 /*
- * The default options, independent of the environment except for PF_TRANSPORT: with
- * PF_TRANSPORT=device the tests of transfers run over /dev/exanest.
+ * The default options, independent of the environment except for LIBPF_TRANSPORT: with
+ * LIBPF_TRANSPORT=device the tests of transfers run over /dev/exanest.
  */
 pf_options pair_options(void);
 /* The same, changed as the mode says that is the state of a cmocka test. */
@@ -139,6 +146,7 @@ int pair_teardown(void **state);
 int pair_unless_net(void **state);
 int pair_unless_threads(void **state);
 int pair_unless_either(void **state);
+/* In place of cmocka_run_group_tests_name: a test that hangs is named. */
 #define pair_run_tests(group, cases) pair_run_cases(group, cases, ARRAY_SIZE(cases))
 int pair_run_cases(const char *group, const struct CMUnitTest *cases, size_t count);
 
@@ -158,10 +166,11 @@ _Atomic uint64_t *pair_value(struct pair *me, unsigned side, unsigned which);
 /* Progress until the number is at least this. */
 void pair_await_value(struct pair *me, unsigned side, unsigned which, uint64_t least);
 /* A pf_receive_fn that adds 1 to the side's own number 0. */
-void pair_count_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+void pair_count_message(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 			void *arg);
-/* A pf_error_fn for the side's struct pair_errors. */
-void pair_note_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg);
+/* A pf_peer_event_fn for the side's struct pair_errors. */
+void pair_note_end(pf_context *context, pf_peer *peer, enum pf_peer_state reason, int status,
+		   const char *text, void *arg);
 
 /* Have partner 1 run setup.command with up to PAIR_ARGUMENTS numbers, and wait until it has. */
 #define pair_command(me, ...) pair_run_command(me, (const uint64_t[PAIR_ARGUMENTS]){ __VA_ARGS__ })
@@ -217,6 +226,13 @@ void pair_post(struct pair *me, pf_peer *peer, enum pair_direction direction, vo
 /* Post and wait. An error on posting becomes the status of the completion. */
 pf_completion pair_transfer(struct pair *me, pf_peer *peer, enum pair_direction direction,
 			    void *local, uint64_t remote, size_t length);
+/* The same with pieces, of which the array is overwritten after the call. */
+void pair_post_vector(struct pair *me, pf_peer *peer, enum pair_direction direction,
+		      pf_piece *pieces, unsigned count, struct pair_done *done);
+pf_completion pair_transfer_vector(struct pair *me, pf_peer *peer, enum pair_direction direction,
+				   pf_piece *pieces, unsigned count);
+pf_completion pair_put_signal(struct pair *me, pf_peer *peer, const void *local, uint64_t remote,
+			      size_t length, pf_signal signal);
 pf_completion pair_put(struct pair *me, pf_peer *peer, const void *local, uint64_t remote,
 		       size_t length);
 pf_completion pair_get(struct pair *me, pf_peer *peer, void *local, uint64_t remote, size_t length);
@@ -241,10 +257,18 @@ void pair_verify_at(const char *file, int line, struct pair *me, unsigned side,
 		    enum pair_direction direction, void *local, void *window, size_t length,
 		    uint64_t seed);
 /* Send, with progress while there is no room; return the final status. */
-int pair_send(struct pair *me, pf_peer *peer, uint8_t tag, const void *data, size_t length);
+int pair_send(struct pair *me, pf_peer *peer, uint32_t tag, const void *data, size_t length);
 
 /* Where another side has this part of the window. */
 uint64_t pair_there(struct pair *me, unsigned side, const void *mine);
+
+enum pair_change { PAIR_PROTECT, PAIR_UNMAP, PAIR_DROP };
+
+/* For pair_setup.command, where pair_change_side changes the partner. */
+void pair_change(struct pair *me, const uint64_t *arguments);
+/* Change a part of the mappings of this side, or of partner 1 at the same place. */
+void pair_change_side(struct pair *me, enum pf_side side, enum pair_change what, const void *start,
+		      size_t length, int protection);
 
 static inline uint64_t remote_address(const void *address)
 {

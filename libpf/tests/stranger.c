@@ -25,19 +25,24 @@ int stranger_set_up(void **state)
 	return sodium_init() < 0 ? -1 : 0;
 }
 
-static void on_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void on_end(pf_context *context, pf_peer *peer, enum pf_peer_state reason, int status,
+		   const char *text, void *arg)
 {
+	if (reason == PF_PEER_LEFT) {
+		observed.left++;
+		return;
+	}
 	observed.errors++;
 	observed.status = status;
 }
 
-static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void on_message(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		       void *arg)
 {
 	observed.messages++;
 }
 
-static void on_pieces(pf_context *context, pf_peer *from, uint8_t tag, const struct iovec *pieces,
+static void on_pieces(pf_context *context, pf_peer *from, uint32_t tag, const struct iovec *pieces,
 		      unsigned count, void *arg)
 {
 	observed.messages++;
@@ -45,13 +50,16 @@ static void on_pieces(pf_context *context, pf_peer *from, uint8_t tag, const str
 
 pf_context *stranger_context(const pf_options *options)
 {
+	static const pf_callbacks callbacks = {
+		.size = sizeof(callbacks),
+		.receive = on_message,
+		.receive_pieces = on_pieces,
+		.peer_event = on_end,
+	};
 	pf_context *context;
 
 	memset(&observed, 0, sizeof(observed));
-	assert_ok(pf_open(options, &context));
-	pf_set_error(context, on_error, NULL);
-	pf_set_receive(context, on_message, NULL);
-	pf_set_receive_pieces(context, on_pieces, NULL);
+	assert_ok(pf_open(options, &callbacks, &context));
 	return context;
 }
 

@@ -11,7 +11,7 @@
 
 /* What the callbacks of contexts from stranger_context have reported since the last one. */
 extern struct observed {
-	unsigned errors;
+	unsigned errors, left;
 	int status; /* of the last error */
 	unsigned messages;
 } observed;

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "pattern.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define MIB ((size_t)1 << 20)
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
@@ -28,16 +28,16 @@ struct random_numbers {
 	uint64_t state;
 };
 
-/* Seeded by PF_TEST_SEED or the clock; prints the seed. */
+/* Seeded by LIBPF_TEST_SEED or the clock; prints the seed. */
 static inline struct random_numbers random_start(const char *what)
 {
-	const char *text = getenv("PF_TEST_SEED");
+	const char *text = getenv("LIBPF_TEST_SEED");
 	struct timespec now;
 	uint64_t seed;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_sec * 1000000007 + now.tv_nsec;
-	printf("# %s: PF_TEST_SEED=%llu\n", what, (unsigned long long)seed);
+	printf("# %s: LIBPF_TEST_SEED=%llu\n", what, (unsigned long long)seed);
 	fflush(stdout);
 	return (struct random_numbers){ seed * 2 + 1 };
 }
@@ -66,15 +66,16 @@ static inline uint64_t random_below(struct random_numbers *numbers, uint64_t lim
 #define REPEAT(times) (times)
 #endif
 
-/* PF_TEST_QUICK asks for fewer repetitions of the slowest tests. */
+/* LIBPF_TEST_QUICK asks for fewer repetitions of the slowest tests. */
 static inline unsigned quick_or(unsigned quick, unsigned full)
 {
-	return getenv("PF_TEST_QUICK") ? quick : full;
+	return getenv("LIBPF_TEST_QUICK") ? quick : full;
 }
 
 /* Assert the status that a libpf function returns. */
 #define assert_status(call, expected) check_status(#call, call, expected, __FILE__, __LINE__)
 #define assert_ok(call) assert_status(call, PF_OK)
+#define assert_pending(call) assert_status(call, PF_PENDING)
 
 static inline void check_status(const char *call, int status, int expected, const char *file,
 				int line)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define TITLE "# libpf address 1\n"
 #define SECRET_MAX 4096 /* bytes */

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* All functions return 0, or -1 with a message on standard error. */
 

@@ -10,7 +10,6 @@ struct bench {
 	size_t size;     /* bytes of an operation */
 	unsigned window; /* operations in progress at a time */
 	bool verify;
-	bool registered; /* register the buffers of each put and get */
 	uint8_t *local;
 	uint64_t remote; /* the partner's buffer */
 	size_t stride;   /* bytes from slot to slot, of both buffers */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/location.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 struct calibration_entry {
 	const pf_option_info *info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PF_* environment variables, as the user of a tool set them. */
+/* The LIBPF_* environment variables, as the user of a tool set them. */
 #ifndef TOOLS_ENVIRONMENT_H
 #define TOOLS_ENVIRONMENT_H
 

@@ -7,7 +7,7 @@
 
 #include "distance.h"
 #include "origin.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "topology.h"
 
 /* Result of a put and a get between two processes, contents verified. */

@@ -12,10 +12,10 @@ static const char *calibration_describe(const struct origins *origins, char *det
 	switch (origins->calibration) {
 	case PF_OK:
 		if (origins->in_force.calibrate) {
-			snprintf(detail, size, "PF_* environment variables override it");
+			snprintf(detail, size, "LIBPF_* environment variables override it");
 			return "in force";
 		}
-		snprintf(detail, size, "PF_CALIBRATE is 0");
+		snprintf(detail, size, "LIBPF_CALIBRATE is 0");
 		break;
 	case PF_ERR_REFUSED:
 		snprintf(

@@ -22,7 +22,7 @@ static int live_move(struct session *session, uint8_t *buffer, size_t length)
 	pattern_fill(buffer, length, 2);
 	session->completed = 0;
 	if (session_posted(session, "pf_put",
-			   pf_put(session->peer, buffer, remote, length, session_complete,
+			   pf_put(session->peer, buffer, remote, length, 0, session_complete,
 				  session)) ||
 	    session_wait(session, &session->completed, 1) ||
 	    session_check(session, length, length, 1, 2, &wrong))

@@ -100,7 +100,7 @@ void info_print_paths(const struct info *info, bool json)
 		info_is_available(info, "fault resolution") ?
 			"resolved by the process that owns the page; then the block is retransmitted" :
 			"cannot be resolved: a transfer that meets an absent page fails");
-	row_print(json, "idle processes", "%s",
-		  options->idle_polls ? "sleep after idle_polls empty polls" :
-					"poll without sleep: idle_polls is 0");
+	row_print(json, "a sleep in pf_wait", "%s",
+		  options->wake ? "is ended at once by processes of this host" :
+				  "lasts a millisecond at a time: wake is 0");
 }

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 /* True before the first member of an object or array. */
 static bool first = true;
@@ -87,8 +87,5 @@ void json_null(const char *key)
 
 void json_version(void)
 {
-	char version[32];
-
-	snprintf(version, sizeof(version), "%d.%d", PF_VERSION_MAJOR, PF_VERSION_MINOR);
-	json_string("version", version);
+	json_string("version", PF_VERSION_STRING);
 }

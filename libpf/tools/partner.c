@@ -11,27 +11,29 @@
 
 #include "pattern.h"
 #include "protocol.h"
-#include "ranges.h"
 #include "reply.h"
 #include "sample.h"
+#include "waiting.h"
 
-void warning_print(pf_context *context, pf_peer *peer, const char *text, void *arg)
+void log_print(pf_context *context, pf_peer *peer, enum pf_log_level level, const char *text,
+	       void *arg)
 {
 	(void)context;
 	(void)peer;
+	(void)level;
 	(void)arg;
 	warnx("warning: %s", text);
 }
 
 struct partner {
 	pf_context *context;
+	struct waiting waiting;
 	pf_peer *caller; /* measuring process; NULL before the first message */
 	uint8_t *buffer;
 	size_t buffer_size;
 	bool verify;    /* compare each message with the buffer */
 	uint64_t wrong; /* messages with wrong contents */
 	struct reply_queue replies;
-	struct ranges ranges;
 	bool done;
 	int status; /* reason for done */
 };
@@ -42,7 +44,7 @@ static void partner_finish(struct partner *partner, int status)
 	partner->done = true;
 }
 
-static void partner_reply(struct partner *partner, uint8_t tag, const void *data, size_t length)
+static void partner_reply(struct partner *partner, uint32_t tag, const void *data, size_t length)
 {
 	int status = reply_send(&partner->replies, partner->caller, tag, data, length);
 
@@ -201,42 +203,61 @@ static void partner_fetch(struct partner *partner, const void *data, size_t leng
 	if (fetch.length && fetch.length <= partner->buffer_size)
 		status = pf_get(partner->caller, partner->buffer, fetch.address, fetch.length,
 				partner_fetch_complete, partner);
-	if (status != PF_OK)
-		partner_report(partner, status == PF_DONE ? PF_OK : status, "pf_get");
+	if (status != PF_PENDING)
+		partner_report(partner, status, "pf_get");
 }
 
-/* Copy a range from a message. False: the range does not lie in the buffer. */
-static bool read_range(const struct partner *partner, const void *data, size_t length,
-		       struct range *range)
+static void partner_return_complete(pf_context *context, const pf_completion *completion)
 {
-	uint64_t start = (uint64_t)(uintptr_t)partner->buffer, size = partner->buffer_size;
-
-	if (length != sizeof(*range))
-		return false;
-	memcpy(range, data, sizeof(*range));
-	return range->address >= start && range->length <= size &&
-	       range->address - start <= size - range->length;
+	(void)context;
+	partner_report(completion->arg, completion->status, "pf_put");
 }
 
-static void partner_register_range(struct partner *partner, const void *data, size_t length)
+/* Return bytes of the buffer by address; NULL: outside of the buffer. */
+static const uint8_t *partner_bytes(const struct partner *partner, uint64_t from, uint64_t length)
 {
-	struct range range;
+	uint64_t start = (uint64_t)(uintptr_t)partner->buffer;
+
+	if (!length || length > partner->buffer_size || from < start ||
+	    from - start > partner->buffer_size - length)
+		return NULL;
+	return partner->buffer + (from - start);
+}
+
+static void partner_return(struct partner *partner, const void *data, size_t length)
+{
+	struct give give = { 0 };
+	int status = PF_ERR_ARGUMENT;
+	const uint8_t *bytes;
+
+	if (length == sizeof(give))
+		memcpy(&give, data, sizeof(give));
+	bytes = partner_bytes(partner, give.from, give.length);
+	if (bytes)
+		status = pf_put(partner->caller, bytes, give.to, give.length, 0,
+				partner_return_complete, partner);
+	if (status != PF_PENDING)
+		partner_report(partner, status, "pf_put");
+}
+
+static void partner_notice(pf_context *context, pf_peer *from, uint64_t remote, size_t length,
+			   uint64_t value, void *arg)
+{
+	const pf_signal signal = { .op = PF_SIGNAL_NOTICE };
+	struct partner *partner = arg;
+	const uint8_t *bytes = partner_bytes(partner, remote, length);
 	int status = PF_ERR_ARGUMENT;
 
-	if (read_range(partner, data, length, &range))
-		status = ranges_register(&partner->ranges, partner->context, &range);
-	partner_report(partner, status, "pf_register");
+	(void)context;
+	if (partner->caller != from)
+		return;
+	if (bytes)
+		status = pf_put_signal(from, bytes, value, length, &signal, 0, NULL, NULL);
+	if (status != PF_PENDING)
+		partner_report(partner, status, "pf_put_signal");
 }
 
-static void deregister_range(struct partner *partner, const void *data, size_t length)
-{
-	struct range range;
-
-	if (read_range(partner, data, length, &range))
-		ranges_deregister(&partner->ranges, partner->context, &range);
-}
-
-static void partner_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+static void partner_receive(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 			    size_t length, void *arg)
 {
 	struct partner *partner = arg;
@@ -265,40 +286,56 @@ static void partner_receive(pf_context *context, pf_peer *from, uint8_t tag, voi
 	case TAG_FETCH:
 		partner_fetch(partner, data, length);
 		break;
-	case TAG_REGISTER:
-		partner_register_range(partner, data, length);
-		break;
-	case TAG_DEREGISTER:
-		deregister_range(partner, data, length);
+	case TAG_RETURN:
+		partner_return(partner, data, length);
 		break;
 	}
 	if (tag == TAG_DISCARD_LAST || tag == TAG_STORE_LAST)
 		send_notice(partner);
 }
 
-static void partner_peer_lost(pf_context *context, pf_peer *peer, int status, const char *text,
-			      void *arg)
+static void partner_peer_lost(pf_context *context, pf_peer *peer, enum pf_peer_state reason,
+			      int status, const char *text, void *arg)
 {
 	struct partner *partner = arg;
 
 	(void)context;
+	(void)reason;
 	(void)text;
 	if (peer == partner->caller && !partner->done)
 		partner_finish(partner, status);
 }
 
-struct partner *partner_create(pf_context *context)
+struct partner *partner_open(const pf_options *options)
 {
 	struct partner *partner = calloc(1, sizeof(*partner));
+	const pf_callbacks callbacks = {
+		.size = sizeof(callbacks),
+		.receive = partner_receive,
+		.notice = partner_notice,
+		.peer_event = partner_peer_lost,
+		.log = log_print,
+		.arg = partner,
+	};
+	int status;
 
-	if (!partner)
+	if (!partner) {
+		warn("partner");
 		return NULL;
-	partner->context = context;
+	}
 	STAILQ_INIT(&partner->replies);
-	pf_set_receive(context, partner_receive, partner);
-	pf_set_error(context, partner_peer_lost, partner);
-	pf_set_warning(context, warning_print, NULL);
-	return partner;
+	partner->waiting = (struct waiting){ .wake = options->wake, .sleep = WAITING_SLEEP };
+	status = pf_open(options, &callbacks, &partner->context);
+	if (status == PF_OK)
+		return partner;
+	warnx("pf_open in the partner: %s", pf_strerror(status));
+	free(partner);
+	return NULL;
+}
+
+pf_context *partner_context(const struct partner *partner)
+{
+	return partner->context;
 }
 
 int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop)
@@ -312,7 +349,7 @@ int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop)
 			nanosleep(&pause, NULL);
 	}
 	while (!partner->done && !(stop && *stop)) {
-		pf_progress(partner->context);
+		waiting_poll(&partner->waiting, partner->context);
 		if (STAILQ_EMPTY(&partner->replies))
 			continue;
 		status = reply_flush(&partner->replies, partner->caller);
@@ -325,11 +362,11 @@ int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop)
 	return -1;
 }
 
-void partner_destroy(struct partner *partner)
+void partner_close(struct partner *partner)
 {
+	pf_close(partner->context);
 	reply_discard(&partner->replies);
 	if (partner->buffer)
 		munmap(partner->buffer, partner->buffer_size);
-	ranges_free(&partner->ranges);
 	free(partner);
 }

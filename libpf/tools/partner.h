@@ -8,20 +8,24 @@
 
 #include <signal.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 struct partner;
 
-/* Set the callbacks of the context before the address is given to a peer. NULL: no memory. */
-struct partner *partner_create(pf_context *context);
+/* Open a context with the partner's callbacks. NULL: failed, with a message on standard error. */
+struct partner *partner_open(const pf_options *options);
+/* The partner's context, until partner_close or partner_free. */
+pf_context *partner_context(const struct partner *partner);
 
 /*
  * Serve the first process to say hello, until its goodbye or until *stop becomes nonzero. stop may
- * be NULL. Returns 0, or -1 with a message on standard error at the death of the process.
+ * be NULL. Returns 0, or -1 with a message on standard error at the death of the process: then the
+ * caller exits without partner_close, for that would tell the process of an end in good order.
  */
 int partner_serve(struct partner *partner, const volatile sig_atomic_t *stop);
 
-void partner_destroy(struct partner *partner);
+/* Close the context and free the partner. */
+void partner_close(struct partner *partner);
 
 /*
  * Serve a process that calls session_connect with the file. Returns 0, or -1 with a message on
@@ -29,7 +33,8 @@ void partner_destroy(struct partner *partner);
  */
 int partner_listen(const pf_options *options, const char *file, const char *secret);
 
-/* For pf_set_warning: a line on stderr. */
-void warning_print(pf_context *context, pf_peer *peer, const char *text, void *arg);
+/* A pf_log_fn for warnings: a line on stderr for each. */
+void log_print(pf_context *context, pf_peer *peer, enum pf_log_level level, const char *text,
+	       void *arg);
 
 #endif

@@ -27,34 +27,22 @@ int partner_listen(const pf_options *options, const char *file, const char *secr
 {
 	unsigned char address[PF_ADDRESS_MAX];
 	size_t length = sizeof(address);
-	struct partner *partner;
+	struct partner *partner = partner_open(options);
 	pf_context *context;
-	int status = pf_open(options, &context);
+	int status = -1;
 
-	if (status != PF_OK) {
-		warnx("pf_open: %s", pf_strerror(status));
+	if (!partner)
 		return -1;
-	}
-	status = -1;
-	partner = partner_create(context);
-	if (!partner) {
-		warn("partner");
-		goto out;
-	}
+	context = partner_context(partner);
 	catch_signals();
 	if (secret_file_join(secret, context) || pf_address(context, address, &length) != PF_OK ||
 	    address_file_create(file, address, length))
 		goto out;
 	status = partner_serve(partner, &stop);
 	unlink(file);
-	if (status) {
-		/* Without pf_close the caller sees the death of a process, not a farewell. */
-		partner_destroy(partner);
+	if (status)
 		return -1;
-	}
 out:
-	pf_close(context);
-	if (partner)
-		partner_destroy(partner);
+	partner_close(partner);
 	return status;
 }

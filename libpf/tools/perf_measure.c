@@ -61,7 +61,7 @@ static int prepare_counter(struct bench *bench)
 		return -1;
 	bench->session->completed = 0;
 	if (session_posted(bench->session, "pf_put",
-			   pf_put(bench->session->peer, &zero, bench->remote, sizeof(zero),
+			   pf_put(bench->session->peer, &zero, bench->remote, sizeof(zero), 0,
 				  session_complete, bench->session)))
 		return -1;
 	return session_wait(bench->session, &bench->session->completed, 1);
@@ -207,7 +207,6 @@ int perf_measure(const struct perf_test *test, const struct settings *settings,
 			       .size = size,
 			       .window = test->measure == MEASURE_LATENCY ? 1 : settings->window,
 			       .verify = settings->verify,
-			       .registered = settings->registered,
 			       .slots = 1,
 			       .seed = size };
 	size_t length;

@@ -16,7 +16,6 @@ struct settings {
 	uint64_t warm_up; /* operations before the first repetition, or WARM_UP_AUTOMATIC */
 	unsigned window;  /* operations in progress at a time */
 	bool verify;
-	bool registered; /* register the buffers of each put and get */
 };
 
 struct row {

@@ -11,7 +11,7 @@ void output_start(bool csv, const struct settings *settings, const struct cores 
 		fflush(stdout);
 		return;
 	}
-	printf("# pf_perf %d.%d; cores: %s\n", PF_VERSION_MAJOR, PF_VERSION_MINOR, cores->text);
+	printf("# pf_perf %s; cores: %s\n", PF_VERSION_STRING, cores->text);
 	printf("# cache line: %s\n# transfers: %s\n", cache_line, path);
 	printf("# median, lowest and highest of %u repetitions; window %u\n", settings->repetitions,
 	       settings->window);

@@ -37,7 +37,7 @@ static const char usage_text[] =
 	"  -h, --help          print this text\n"
 	"  -V, --version       print the version\n"
 	"\n"
-	"Exit status: 0 on success, 1 if something failed or a PF_* environment variable\n"
+	"Exit status: 0 on success, 1 if something failed or a LIBPF_* environment variable\n"
 	"is invalid, 2 for a wrong command line.\n";
 
 enum section { CAPABILITIES, PERMISSIONS, PATHS, OPTIONS, CALIBRATION, TOPOLOGY, LIVE, SECTIONS };
@@ -91,8 +91,9 @@ struct command {
 
 static int info_load(struct info *info, unsigned wanted)
 {
-	info->capability_count = pf_capabilities(
-		info->capabilities, sizeof(info->capabilities) / sizeof(info->capabilities[0]));
+	info->capability_count =
+		pf_capabilities(info->capabilities, sizeof(info->capabilities[0]),
+				sizeof(info->capabilities) / sizeof(info->capabilities[0]));
 	origins_load(&info->origins);
 	if (wanted & 1 << TOPOLOGY &&
 	    (topology_load(&info->topology) || cores_by_distance(info->pairs)))
@@ -215,7 +216,7 @@ static void info_parse(struct command *command, int argc, char **argv)
 			fputs(usage_text, stdout);
 			exit(EXIT_SUCCESS);
 		case 'V':
-			printf("pf_info %d.%d\n", PF_VERSION_MAJOR, PF_VERSION_MINOR);
+			puts("pf_info " PF_VERSION_STRING);
 			exit(EXIT_SUCCESS);
 		case OPTION_CALIBRATED:
 			exit(is_calibrated() ? EXIT_SUCCESS : EXIT_FAILURE);

@@ -17,7 +17,8 @@
 #include "perf_output.h"
 #include "perf_tests.h"
 
-#define EXIT_USAGE 2 /* exit status */
+#define EXIT_USAGE 2     /* exit status */
+#define WINDOW_MAX 65536 /* operations in progress at a time */
 
 static const char usage_text[] =
 	"Usage: pf_perf [OPTION]...\n"
@@ -50,7 +51,7 @@ static const char usage_text[] =
 	"  -h, --help                 print this text\n"
 	"  -V, --version              print the version\n"
 	"\n"
-	"Numbers accept the suffixes K, M and G (powers of 1024). PF_* environment\n"
+	"Numbers accept the suffixes K, M and G (powers of 1024). LIBPF_* environment\n"
 	"variables set libpf's options: see pf_info --options. Exit status: 0 on success,\n"
 	"1 if a measurement failed or contents were wrong, 2 for a wrong command line.\n";
 
@@ -223,7 +224,7 @@ static void perf_parse(struct command *command, int argc, char **argv)
 			break;
 		case 'W':
 			settings->window = (unsigned)perf_parse_number("--window", text, 1,
-								       RANGES_MAX);
+								       WINDOW_MAX);
 			break;
 		case 'c':
 			command->cores = text;
@@ -257,7 +258,7 @@ static void perf_parse(struct command *command, int argc, char **argv)
 			fputs(usage_text, stdout);
 			exit(EXIT_SUCCESS);
 		case 'V':
-			printf("pf_perf %d.%d\n", PF_VERSION_MAJOR, PF_VERSION_MINOR);
+			puts("pf_perf " PF_VERSION_STRING);
 			exit(EXIT_SUCCESS);
 		default:
 			fputs("See pf_perf --help\n", stderr);
@@ -278,8 +279,8 @@ static int load_options(pf_options *options, const struct cores *cores)
 		return -1;
 	pf_options_init(options, sizeof(*options), NULL);
 	/* Two polling processes on one core would wait for the ends of time slices. */
-	if (cores_shared(cores) && !getenv("PF_IDLE_POLLS"))
-		options->idle_polls = PF_IDLE_POLLS_SHARED_CORE;
+	if (cores_shared(cores) && !getenv("LIBPF_WAKE"))
+		options->wake = 1;
 	return 0;
 }
 
@@ -314,7 +315,7 @@ static int check_network(const pf_options *options, const struct session *sessio
 		return 0;
 	interfaces_find(interfaces, INTERFACES_MOST, options->if_include, options->if_exclude,
 			&here, &why);
-	warnx("PF_NETWORK=always, but the network is not used: %s; the path would be: %s", why,
+	warnx("LIBPF_NETWORK=always, but the network is not used: %s; the path would be: %s", why,
 	      path);
 	return -1;
 }
@@ -379,7 +380,6 @@ int main(int argc, char **argv)
 		return command.cores ? EXIT_USAGE : EXIT_FAILURE;
 	if (load_options(&options, &cores))
 		return EXIT_FAILURE;
-	command.settings.registered = options.mode != PF_MODE_FAULT;
 	if (command.calibrate)
 		status = calibrate(&cores, !command.cores, command.show, command.force);
 	else if (command.listen)

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 #include "trace_json.h"
 #include "trace_svg.h"
 #include "traces.h"
@@ -37,7 +37,7 @@ static const char usage_text[] =
 	"  -h, --help         print this text\n"
 	"  -V, --version      print the version\n"
 	"\n"
-	"Processes on other hosts need the variable PF_TRACE (mpirun -x PF_TRACE) and must\n"
+	"Processes on other hosts need the variable LIBPF_TRACE (mpirun -x LIBPF_TRACE) and must\n"
 	"reach the folder of FILE.\n"
 	"\n"
 	"Exit status: that of the command, 128 and the signal if one ended it, 127 if it cannot\n"
@@ -78,7 +78,7 @@ static void trace_parse(struct command *command, int argc, char **argv)
 			fputs(usage_text, stdout);
 			exit(EXIT_SUCCESS);
 		case 'V':
-			printf("pf_trace %d.%d\n", PF_VERSION_MAJOR, PF_VERSION_MINOR);
+			puts("pf_trace " PF_VERSION_STRING);
 			exit(EXIT_SUCCESS);
 		default:
 			fputs("See pf_trace --help\n", stderr);

@@ -18,10 +18,14 @@ enum tag {
 	TAG_STORE,        /* the partner copies the message to its buffer */
 	TAG_STORE_LAST,   /* the partner copies the message, and replies with TAG_NOTICE */
 	TAG_FETCH,        /* struct fetch: the partner calls pf_get, then replies with TAG_NOTICE */
+	TAG_RETURN,       /* struct give: the partner calls pf_put, then replies with TAG_NOTICE */
 	TAG_NOTICE,       /* 8 bytes without meaning */
-	TAG_REGISTER, /* struct range: the partner calls pf_register, then replies with TAG_NOTICE */
-	TAG_DEREGISTER, /* struct range: undo the registration of the number; no reply */
 };
+
+/*
+ * A put of the measuring process with PF_SIGNAL_NOTICE and an address as the value: the partner
+ * puts the bytes back to the address, also with a notice.
+ */
 
 enum control_kind {
 	CONTROL_HELLO = 1, /* first request; the reply's length is the partner's send_max */
@@ -31,7 +35,7 @@ enum control_kind {
 	CONTROL_STATISTIC, /* the reply's length is the partner's pf_stat number seed */
 	CONTROL_PROCESSOR, /* the reply's length is the partner's processor time, ns */
 	CONTROL_BYE,       /* the partner ends; no reply */
-	CONTROL_FAILED,    /* no request: the partner reports a failed TAG_FETCH or TAG_REGISTER */
+	CONTROL_FAILED,    /* no request: the partner reports a failed TAG_FETCH */
 };
 
 struct control {
@@ -48,18 +52,14 @@ struct control {
 	char text[160];
 };
 
-/* Number of ranges registered at a time: the largest window of pf_perf. */
-#define RANGES_MAX 65536
-
-struct range {
-	uint64_t number; /* below RANGES_MAX */
-	uint64_t address;
-	uint64_t length;
-	uint64_t write; /* transfers write to the range */
-};
-
 struct fetch {
 	uint64_t address;
+	uint64_t length;
+};
+
+struct give {
+	uint64_t from; /* address in the partner's buffer */
+	uint64_t to;   /* address in the measuring process */
 	uint64_t length;
 };
 

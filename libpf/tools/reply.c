@@ -7,11 +7,11 @@
 struct reply {
 	STAILQ_ENTRY(reply) next;
 	size_t length;
-	uint8_t tag;
+	uint32_t tag;
 	uint8_t data[];
 };
 
-int reply_send(struct reply_queue *queue, pf_peer *peer, uint8_t tag, const void *data,
+int reply_send(struct reply_queue *queue, pf_peer *peer, uint32_t tag, const void *data,
 	       size_t length)
 {
 	int status = PF_ERR_AGAIN;
@@ -20,7 +20,7 @@ int reply_send(struct reply_queue *queue, pf_peer *peer, uint8_t tag, const void
 	if (STAILQ_EMPTY(queue))
 		status = pf_send(peer, tag, NULL, 0, data, length);
 	if (status != PF_ERR_AGAIN)
-		return status < 0 ? status : PF_OK;
+		return status;
 	reply = malloc(sizeof(*reply) + length);
 	if (!reply)
 		return PF_ERR_MEMORY;

@@ -47,7 +47,7 @@ static void receive_control(struct session *session, const void *data, size_t le
 	session->replies++;
 }
 
-static void session_receive(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+static void session_receive(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 			    size_t length, void *arg)
 {
 	struct session *session = arg;
@@ -71,12 +71,25 @@ static void session_receive(pf_context *context, pf_peer *from, uint8_t tag, voi
 	}
 }
 
-static void session_peer_lost(pf_context *context, pf_peer *peer, int status, const char *text,
-			      void *arg)
+static void session_notice(pf_context *context, pf_peer *from, uint64_t remote, size_t length,
+			   uint64_t value, void *arg)
 {
 	struct session *session = arg;
 
 	(void)context;
+	(void)remote;
+	(void)length;
+	(void)value;
+	session->arrived += from == session->peer;
+}
+
+static void session_peer_lost(pf_context *context, pf_peer *peer, enum pf_peer_state reason,
+			      int status, const char *text, void *arg)
+{
+	struct session *session = arg;
+
+	(void)context;
+	(void)reason;
 	(void)status;
 	if (peer == session->peer)
 		session_fail(session, "connection to the partner", text);
@@ -89,7 +102,7 @@ int session_wait(struct session *session, const uint64_t *counter, uint64_t valu
 	char limit[32];
 
 	while (*counter < value && !session->failed) {
-		pf_progress(session->context);
+		session_poll(session);
 		if (++polls % 1024)
 			continue;
 		if (deadline == 0) {
@@ -107,10 +120,10 @@ int session_send(struct session *session, enum tag tag, const void *data, size_t
 	int status;
 
 	do {
-		status = pf_send(session->peer, (uint8_t)tag, NULL, 0, data, length);
+		status = pf_send(session->peer, tag, NULL, 0, data, length);
 		if (status != PF_ERR_AGAIN)
 			break;
-		pf_progress(session->context);
+		session_poll(session);
 	} while (!session->failed);
 	if (session->failed)
 		return -1;
@@ -137,7 +150,7 @@ int session_posted(struct session *session, const char *what, int status)
 {
 	if (status < 0)
 		return fail_status(session, what, status);
-	session->completed += status == PF_DONE;
+	session->completed += status == PF_OK;
 	return 0;
 }
 
@@ -217,16 +230,22 @@ uint8_t *session_buffer(size_t length)
 
 int session_open(struct session *session, const pf_options *options)
 {
+	const pf_callbacks callbacks = {
+		.size = sizeof(callbacks),
+		.receive = session_receive,
+		.notice = session_notice,
+		.peer_event = session_peer_lost,
+		.log = log_print,
+		.arg = session,
+	};
 	pf_attributes attributes;
-	int status = pf_open(options, &session->context);
+	int status = pf_open(options, &callbacks, &session->context);
 
 	if (status != PF_OK) {
 		session->context = NULL;
 		return fail_status(session, "pf_open", status);
 	}
-	pf_set_receive(session->context, session_receive, session);
-	pf_set_error(session->context, session_peer_lost, session);
-	pf_set_warning(session->context, warning_print, NULL);
+	session->waiting = (struct waiting){ .wake = options->wake, .sleep = WAITING_SLEEP };
 	pf_query(session->context, &attributes, sizeof(attributes));
 	session->send_max = attributes.send_max;
 	return 0;

@@ -11,12 +11,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 #include "protocol.h"
 #include "topology.h"
+#include "waiting.h"
 
 struct session {
 	pf_context *context;
+	struct waiting waiting;
 	pf_peer *peer;
 	size_t send_max;         /* bytes, the lower limit of both directions */
 	pid_t child;             /* process of the partner; 0: not forked by this process */
@@ -43,7 +45,12 @@ int session_close(struct session *session);
 int session_open(struct session *session, const pf_options *options);
 int session_greet(struct session *session, const void *address, size_t length);
 
-/* Call pf_progress until *counter, incremented by a callback, has reached value. */
+/* Poll once. Returns how many things happened. */
+static inline int session_poll(struct session *session)
+{
+	return waiting_poll(&session->waiting, session->context);
+}
+/* Poll until *counter, incremented by a callback, has reached value. */
 int session_wait(struct session *session, const uint64_t *counter, uint64_t value);
 /* Call pf_send, again and again while the ring is full. */
 int session_send(struct session *session, enum tag tag, const void *data, size_t length);

@@ -9,15 +9,17 @@
 #include "session.h"
 #include "partner.h"
 
-/* Send the address of the context to the parent, then serve the parent. */
-static int partner_serve_parent(pf_context *context, int socket)
+/* Open a context, send its address to the parent, then serve the parent. */
+static int partner_serve_parent(const pf_options *options, int socket)
 {
-	struct partner *partner = partner_create(context);
+	struct partner *partner = partner_open(options);
 	unsigned char address[PF_ADDRESS_MAX];
 	size_t length = sizeof(address);
 	int status;
 
-	if (!partner || pf_address(context, address, &length) != PF_OK ||
+	if (!partner)
+		return -1;
+	if (pf_address(partner_context(partner), address, &length) != PF_OK ||
 	    send(socket, address, length, MSG_NOSIGNAL) != (ssize_t)length) {
 		warn("address of the partner");
 		return -1;
@@ -26,27 +28,19 @@ static int partner_serve_parent(pf_context *context, int socket)
 	status = partner_serve(partner, NULL);
 	if (status)
 		return status;
-	pf_close(context);
-	partner_destroy(partner);
+	partner_close(partner);
 	return 0;
 }
 
 static int run_child(const pf_options *options, int core, int socket, pid_t parent)
 {
-	pf_context *context;
-	int status;
-
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
 		warnx("the partner ends: process %d is gone", (int)parent);
 		return -1;
 	}
 	if (core_bind(core))
 		return -1;
-	status = pf_open(options, &context);
-	if (status == PF_OK)
-		return partner_serve_parent(context, socket);
-	warnx("pf_open in the partner: %s", pf_strerror(status));
-	return -1;
+	return partner_serve_parent(options, socket);
 }
 
 /* Connect to the child; the socket delivers the child's address. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "json.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 enum track { TRACK_FAULTS = 1, TRACK_RETRANSMITS, TRACK_LOSSES };
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define WIDTH 960
 #define LEFT 90 /* for the titles of the lanes */

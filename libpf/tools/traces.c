@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "text.h"
 
 static int read_all(int fd, void *to, size_t length, off_t at)
@@ -40,7 +40,7 @@ static bool event_is_valid(const struct trace_event *event, uint64_t place, uint
 	       (number - 1) % TRACE_EVENTS == place && event->kind && event->kind < TRACE_KINDS &&
 	       event->side <= PF_SIDE_REMOTE && event->fault <= FAULT_PERMISSION &&
 	       event->time <= INT64_MAX && event->duration <= INT64_MAX - event->time &&
-	       event->address + event->length >= event->address && event->status <= PF_DONE &&
+	       event->address + event->length >= event->address && event->status <= PF_OK &&
 	       event->status >= PF_ERR_SYSTEM;
 }
 

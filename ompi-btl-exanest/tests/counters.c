@@ -12,7 +12,7 @@
 #include "mpi_t.h"
 #include "mpitest.h"
 
-#include <pf.h>
+#include <libpf/pf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -501,6 +501,48 @@ static void all_random_types(void)
 	}
 }
 
+#define WAITING_MESSAGES 400
+#define WAITING_NUMBERS 1500
+
+/* More messages at once than there is room for wait, in place or packed, in order. */
+static void many_at_once(void)
+{
+	const size_t span = 2 * WAITING_NUMBERS * sizeof(uint64_t);
+	unsigned char *out = mpitest_alloc(WAITING_MESSAGES * span), *theirs = mpitest_alloc(span);
+	uint64_t *in = mpitest_alloc(span / 2), *sent = (uint64_t *)theirs;
+	MPI_Request requests[WAITING_MESSAGES];
+	MPI_Datatype every_second;
+	int i, k, step;
+
+	mpitest_begin("more messages at once than there is room for");
+	MPI_Type_vector(WAITING_NUMBERS, 1, 2, MPI_UINT64_T, &every_second);
+	MPI_Type_commit(&every_second);
+	for (i = 0; i < WAITING_MESSAGES; i++) {
+		mpitest_fill(out + (size_t)i * span, span,
+			     mpitest_message_seed(mpitest.rank, mpitest.right, message + i));
+		MPI_Isend(out + (size_t)i * span, i % 2 ? 1 : WAITING_NUMBERS,
+			  i % 2 ? every_second : MPI_UINT64_T, mpitest.right, TAG, MPI_COMM_WORLD,
+			  &requests[i]);
+	}
+	for (i = 0; i < WAITING_MESSAGES; i++) {
+		MPI_Recv(in, WAITING_NUMBERS, MPI_UINT64_T, mpitest.left, TAG, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+		mpitest_fill(theirs, span,
+			     mpitest_message_seed(mpitest.left, mpitest.rank, message + i));
+		step = 1 + i % 2;
+		for (k = 0; k < WAITING_NUMBERS; k++)
+			mpitest_expect(in[k] == sent[step * k], "message %d: number %d is wrong", i,
+				       k);
+	}
+	MPI_Waitall(WAITING_MESSAGES, requests, MPI_STATUSES_IGNORE);
+	message += WAITING_MESSAGES;
+	MPI_Type_free(&every_second);
+	free(out);
+	free(theirs);
+	free(in);
+	mpitest_end();
+}
+
 int main(int argc, char **argv)
 {
 	mpitest_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -517,5 +559,6 @@ int main(int argc, char **argv)
 	absolute_addresses();
 	each_element();
 	all_random_types();
+	many_at_once();
 	return mpitest_finish();
 }

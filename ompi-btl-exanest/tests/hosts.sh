@@ -88,7 +88,14 @@ happened_to_packets()
 	done
 }
 
-# ---- what happens during a run: each prints "happened" when it has ----
+# ---- what happens during a run: the program goes on until it has ----
+
+# happened TEXT
+happened()
+{
+	note "happened: $1"
+	rm -f "$work/awaited"
+}
 
 # A rank: not every process with the job's mark is one.
 find_rank()
@@ -118,7 +125,7 @@ unplug()
 	"$host_script" set --host h1 --link down || return
 	pause 20
 	"$host_script" set --host h1 --link up || return
-	note "happened: no link for 20 s"
+	happened "no link for 20 s"
 }
 
 stop_rank()
@@ -129,7 +136,7 @@ stop_rank()
 	rank=$(find_rank) && kill -STOP "$rank" || return
 	pause 60
 	kill -CONT "$rank"
-	note "happened: process $rank was stopped for 60 s"
+	happened "process $rank was stopped for 60 s"
 }
 
 change_mtu()
@@ -139,7 +146,7 @@ change_mtu()
 		for mtu in 1500 9000 1280 4000; do
 			pause 0.3
 			"$host_script" set --mtu "$mtu" || return
-			note "happened: MTU $mtu"
+			happened "MTU $mtu"
 		done
 	done
 }
@@ -169,7 +176,7 @@ pull_cable()
 	"$host_script" exec front ip link set p1.1 down
 	pause 2
 	"$host_script" exec front ip link set p1.1 up
-	note "happened: both cables were used, and one had no link for 2 s"
+	happened "both cables were used, and one had no link for 2 s"
 }
 
 # In host h0, whose kernel then has no route for that interface.
@@ -188,7 +195,7 @@ shut_interface()
 	bytes1=$(sent eth1)
 	# A path that has no answer is probed once a second.
 	await_sent eth1 "$bytes1"
-	note "happened: both interfaces were used, then one, then both again"
+	happened "both interfaces were used, then one, then both again"
 }
 
 # The sockets may have no room for some of the packets.
@@ -203,7 +210,7 @@ assail()
 	read -r refused accepted < <("$here/../../tests/refused" "$build")
 	note "$refused of 50000 packets were refused, $accepted accepted"
 	((refused > 25000 && accepted == 0)) || return
-	note "happened: 50000 packets that must be refused"
+	happened "50000 packets that must be refused"
 }
 
 # ---- a rank dies, and mpirun does not kill the others ----

@@ -5,12 +5,14 @@
  *
  *   --rounds N    rounds of each kind of receives
  *   --seconds N   as many rounds as take N seconds together instead
+ *   --while FILE  after these seconds go on while there is this file
  */
 #include "mpitest.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MOST_BYTES ((size_t)8 << 20)   /* of one message */
 #define MOST_MESSAGES 200              /* of one round */
@@ -33,7 +35,8 @@ static struct buffer buffers[2 * MOST_MESSAGES];
 static MPI_Request requests[2 * MOST_MESSAGES];
 static int planned, request_count;
 static uint64_t own_state;
-static double seconds; /* of one kind of receives; 0: as many rounds as given */
+static double seconds;      /* of one kind of receives; 0: as many rounds as given */
+static const char *awaited; /* the file that the last kind waits for to vanish, or NULL */
 
 static void make_plan(uint64_t *state, int unique_tags)
 {
@@ -235,10 +238,10 @@ static void wildcard_receives(void)
 	wait_for_all();
 }
 
-/* Rank 0 decides by its clock: all ranks end after the same round. */
+/* Rank 0 decides: all ranks end after the same round. */
 static int goes_on(double end)
 {
-	int more = MPI_Wtime() < end;
+	int more = MPI_Wtime() < end || (awaited && access(awaited, F_OK) == 0);
 
 	MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
 	return more;
@@ -278,6 +281,7 @@ int main(int argc, char **argv)
 	rounds = (int)mpitest_number("--rounds", mpitest.quick ? 40 : 200);
 	seconds = (double)mpitest_number("--seconds", 0) / 2;
 	traffic("receives by source and tag", named_receives, 0, rounds);
+	awaited = mpitest_option("--while");
 	traffic("receives of any message", wildcard_receives, 1, rounds);
 	return mpitest_finish();
 }

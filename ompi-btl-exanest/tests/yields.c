@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LOOKS 2048
-/* IDLE_ROUND of libpf/base/idle.h: a slow machine takes rounds of looks for work. */
+/* IDLE_ROUND of btl_exanest_idle.h: a slow machine takes rounds of looks for work. */
 #define LOOKS_OF_A_YIELD 4
 
 static unsigned long yields;

@@ -10,15 +10,15 @@ static struct pair *start(void **state, unsigned partners, void (*work)(struct p
 static uint64_t after(enum pf_atomic_op op, uint64_t value, uint64_t operand, uint64_t compare)
 {
 	switch (op) {
-	case PF_ADD:
+	case PF_ATOMIC_ADD:
 		return value + operand;
-	case PF_AND:
+	case PF_ATOMIC_AND:
 		return value & operand;
-	case PF_OR:
+	case PF_ATOMIC_OR:
 		return value | operand;
-	case PF_XOR:
+	case PF_ATOMIC_XOR:
 		return value ^ operand;
-	case PF_SWAP:
+	case PF_ATOMIC_SWAP:
 		return operand;
 	default:
 		return value == compare ? operand : value;
@@ -58,7 +58,7 @@ static void test_operations(void **state)
 	struct pair *pair = start(state, 1, NULL);
 	unsigned op, i;
 
-	for (op = PF_ADD; op <= PF_COMPARE_SWAP; op++) {
+	for (op = PF_ATOMIC_ADD; op <= PF_ATOMIC_COMPARE_SWAP; op++) {
 		/* Each pair of values, both widths, with an equal and an unequal comparison. */
 		for (i = 0; i < count * count * 4; i++) {
 			uint64_t value = values[i / 4 / count];
@@ -68,13 +68,13 @@ static void test_operations(void **state)
 		}
 	}
 	assert_int_equal(pf_stat(pair->context, PF_STAT_ATOMICS),
-			 (PF_COMPARE_SWAP - PF_ADD + 1) * count * count * 4);
+			 (PF_ATOMIC_COMPARE_SWAP - PF_ATOMIC_ADD + 1) * count * count * 4);
 	pair_end(pair);
 }
 
 static void test_arguments(void **state)
 {
-	static const int bad[] = { PF_COMPARE_SWAP + 1, -1 };
+	static const int bad[] = { PF_ATOMIC_COMPARE_SWAP + 1, -1 };
 	struct pair *pair = start(state, 1, NULL);
 	uint64_t remote = pair_there(pair, 1, pair->window);
 	struct pair_done done = { 0 };
@@ -84,16 +84,16 @@ static void test_arguments(void **state)
 		for (offset = 0; offset < 8; offset++) {
 			if ((width == 4 || width == 8) && offset % width == 0)
 				continue;
-			assert_status(pf_atomic(pair->peer, PF_ADD, width, 1, remote + offset, 1, 0,
-						pair_completed, &done),
+			assert_status(pf_atomic(pair->peer, PF_ATOMIC_ADD, width, remote + offset,
+						1, 0, pair_completed, &done),
 				      PF_ERR_ARGUMENT);
 		}
 	}
 	for (i = 0; i < ARRAY_SIZE(bad); i++)
-		assert_status(pf_atomic(pair->peer, (enum pf_atomic_op)bad[i], 8, 1, remote, 1, 0,
+		assert_status(pf_atomic(pair->peer, (enum pf_atomic_op)bad[i], 8, remote, 1, 0,
 					pair_completed, &done),
 			      PF_ERR_ARGUMENT);
-	pf_flush(pair->context, NULL);
+	pf_flush(pair->context, NULL, PF_FOREVER);
 	assert_int_equal(done.count, 0);
 	assert_int_equal(load64(pair->window), 0);
 	pair_end(pair);
@@ -106,9 +106,9 @@ static void test_silent(void **state)
 	int i;
 
 	for (i = 0; i < 1000; i++)
-		assert_ok(pf_atomic(pair->peer, PF_ADD, 4, 0, pair_there(pair, 1, pair->window), 2,
-				    0, NULL, NULL));
-	assert_ok(pf_flush(pair->context, pair->peer));
+		assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 4,
+					 pair_there(pair, 1, pair->window), 2, 0, NULL, NULL));
+	assert_ok(pf_flush(pair->context, pair->peer, PF_FOREVER));
 	assert_int_equal(load64(pair->window), 2000);
 	pair_end(pair);
 }
@@ -139,17 +139,17 @@ static void add(struct pair *me)
 		while (i - done.count >= OUTSTANDING)
 			pair_progress(me);
 		pair_check_status(me,
-				  pf_atomic(owner, PF_ADD, 8, 1, pair_there(me, 1, wide), 1, 0,
+				  pf_atomic(owner, PF_ATOMIC_ADD, 8, pair_there(me, 1, wide), 1, 0,
 					    pair_completed, &done),
-				  PF_OK);
+				  PF_PENDING);
 		pair_check_status(me,
-				  pf_atomic(owner, PF_ADD, 4, 0, pair_there(me, 1, narrow), 1, 0,
-					    NULL, NULL),
-				  PF_OK);
+				  pf_atomic(owner, PF_ATOMIC_ADD, 4, pair_there(me, 1, narrow), 1,
+					    0, NULL, NULL),
+				  PF_PENDING);
 	}
 	pair_await_done(me, &done, ADDS);
 	pair_check_status(me, done.failure.status, PF_OK);
-	pair_check_status(me, pf_flush(me->context, NULL), PF_OK);
+	pair_check_status(me, pf_flush(me->context, NULL, PF_FOREVER), PF_OK);
 }
 
 static void test_concurrent(void **state)
@@ -171,13 +171,15 @@ static void count_under_lock(struct pair *me)
 	int i;
 
 	for (i = 0; i < 300 && me->side != 1; i++) {
-		while (pair_atomic(me, pair_peer(me, 1), PF_COMPARE_SWAP, 4, lock, me->side + 1, 0)
+		while (pair_atomic(me, pair_peer(me, 1), PF_ATOMIC_COMPARE_SWAP, 4, lock,
+				   me->side + 1, 0)
 			       .value != 0)
 			;
 		/* Not one atomic step, but atomic accesses: the thread sanitizer sees no lock. */
 		__atomic_store_n(plain, load64(plain) + 1, __ATOMIC_RELAXED);
-		pair_check(me, pair_atomic(me, pair_peer(me, 1), PF_SWAP, 4, lock, 0, 0).value ==
-				       me->side + 1);
+		pair_check(me,
+			   pair_atomic(me, pair_peer(me, 1), PF_ATOMIC_SWAP, 4, lock, 0, 0).value ==
+				   me->side + 1);
 	}
 }
 
@@ -208,9 +210,10 @@ static void flood(struct pair *me)
 	unsigned i;
 
 	for (i = 0; i < size; i++)
-		pair_check_status(
-			me, pf_atomic(me->peer, PF_ADD, 8, 1, remote, 1, 0, pair_completed, &done),
-			PF_OK);
+		pair_check_status(me,
+				  pf_atomic(me->peer, PF_ATOMIC_ADD, 8, remote, 1, 0,
+					    pair_completed, &done),
+				  PF_PENDING);
 	pair_await_done(me, &done, size);
 	pair_check_status(me, done.failure.status, PF_OK);
 }
@@ -228,7 +231,7 @@ static void test_flood(void **state)
 
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, SMALL_RING), IN_MODE(test, STREAM),                  \
-		IN_MODE(test, THREADS), IN_MODE(test, IDLE)
+		IN_MODE(test, THREADS), IN_MODE(test, WAIT)
 
 int main(void)
 {

@@ -13,30 +13,6 @@
 #define WINDOW (8 * MIB)
 #define GUARD 0xe7
 #define AROUND 100000
-enum { PROTECT, UNMAP };
-
-/* Change a mapping of this process. Arguments: what, address, length, protection. */
-static void change(struct pair *me, const uint64_t *arguments)
-{
-	void *start = (void *)(uintptr_t)arguments[1];
-
-	if (arguments[0] == UNMAP)
-		munmap(start, arguments[2]);
-	else
-		mprotect(start, arguments[2], (int)arguments[3]);
-}
-
-static void change_side(struct pair *pair, enum pf_side side, int what, const void *start,
-			size_t length, int protection)
-{
-	const uint64_t arguments[PAIR_ARGUMENTS] = { (uint64_t)what, remote_address(start), length,
-						     (uint64_t)protection };
-
-	if (side == PF_SIDE_REMOTE)
-		pair_run_command(pair, arguments);
-	else
-		change(pair, arguments);
-}
 
 struct sides {
 	struct pair *pair;
@@ -49,7 +25,7 @@ static struct sides open_sides(void **state)
 {
 	/* MODE_SHORT: less than share_min, so that one side copies. */
 	size_t length = pair_mode(state) == MODE_SHORT ? 20000 : 1000000;
-	struct pair *pair = pair_open(state, .window = WINDOW, .command = change);
+	struct pair *pair = pair_open(state, .window = WINDOW, .command = pair_change);
 
 	/* From here on the library maps nothing: holes stay holes. */
 	pair_connect(pair);
@@ -117,9 +93,9 @@ static void one_fault(struct sides *sides, enum pair_direction direction, enum p
 	uint64_t errors = pf_stat(pair->context, PF_STAT_FAULT_ERRORS);
 
 	fill_guard(&destination);
-	change_side(pair, side, PROTECT, bad, pages * PAGE, protection);
+	pair_change_side(pair, side, PAIR_PROTECT, bad, pages * PAGE, protection);
 	completion = transfer(sides, direction, local, remote, length);
-	change_side(pair, side, PROTECT, bad, pages * PAGE, PROT_READ | PROT_WRITE);
+	pair_change_side(pair, side, PAIR_PROTECT, bad, pages * PAGE, PROT_READ | PROT_WRITE);
 	if (!pair_is_fault(&completion, side, remote_address(bad)))
 		fail_msg("%s of %zu bytes, %zu pages inaccessible from %zu",
 			 direction == PUT ? "put" : "get", length, pages, at);
@@ -172,12 +148,12 @@ static void test_read_only(void **state)
 	each_place(&sides, PUT, PF_SIDE_REMOTE, PROT_READ);
 	each_place(&sides, GET, PF_SIDE_LOCAL, PROT_READ);
 	pattern_fill(local, length, 1);
-	change_side(pair, PF_SIDE_LOCAL, PROTECT, local, length, PROT_READ);
+	pair_change_side(pair, PF_SIDE_LOCAL, PAIR_PROTECT, local, length, PROT_READ);
 	assert_ok(transfer(&sides, PUT, local, remote, length).status);
 	pair_check_pattern(pair, remote, length, 1);
-	change_side(pair, PF_SIDE_LOCAL, PROTECT, local, length, PROT_READ | PROT_WRITE);
+	pair_change_side(pair, PF_SIDE_LOCAL, PAIR_PROTECT, local, length, PROT_READ | PROT_WRITE);
 	pattern_fill(remote, length, 2);
-	change_side(pair, PF_SIDE_REMOTE, PROTECT, remote, length, PROT_READ);
+	pair_change_side(pair, PF_SIDE_REMOTE, PAIR_PROTECT, remote, length, PROT_READ);
 	assert_ok(transfer(&sides, GET, local, remote, length).status);
 	pair_check_pattern(pair, local, length, 2);
 	close_sides(&sides);
@@ -194,8 +170,8 @@ static void test_end_of_memory(void **state)
 	enum pair_direction direction;
 	pf_completion completion;
 
-	change_side(sides.pair, PF_SIDE_LOCAL, UNMAP, local_end, PAGE, 0);
-	change_side(sides.pair, PF_SIDE_REMOTE, UNMAP, remote_end, PAGE, 0);
+	pair_change_side(sides.pair, PF_SIDE_LOCAL, PAIR_UNMAP, local_end, PAGE, 0);
+	pair_change_side(sides.pair, PF_SIDE_REMOTE, PAIR_UNMAP, remote_end, PAGE, 0);
 	check_alive(&sides, local, remote, length);
 	check_alive(&sides, local_end - 1, remote_end - 1, 1);
 	check_alive(&sides, local_end - PAGE, remote_end - PAGE, PAGE);
@@ -275,7 +251,7 @@ static void test_among_others(void **state)
 
 	pattern_fill(sides.local, LOCAL_LENGTH, 5);
 	memset(sides.window, 0, LOCAL_LENGTH);
-	change_side(pair, PF_SIDE_REMOTE, PROTECT, hole, PAGE, PROT_NONE);
+	pair_change_side(pair, PF_SIDE_REMOTE, PAIR_PROTECT, hole, PAGE, PROT_NONE);
 	for (i = 0; i < 20; i++)
 		pair_post(pair, pair->peer, PUT, sides.local + i * stride,
 			  remote_address(sides.window + i * stride), each, i == 7 ? &bad : &good);
@@ -319,16 +295,16 @@ static void test_atomics(void **state)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(addresses); i++) {
-		completion = pair_atomic(pair, pair->peer, PF_ADD, 8, addresses[i], 1, 0);
+		completion = pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8, addresses[i], 1, 0);
 		assert_fault(completion, PF_SIDE_REMOTE, addresses[i]);
 	}
 	*target = 5;
-	change_side(pair, PF_SIDE_REMOTE, PROTECT, target, PAGE, PROT_READ);
-	completion = pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(target), 1, 0);
+	pair_change_side(pair, PF_SIDE_REMOTE, PAIR_PROTECT, target, PAGE, PROT_READ);
+	completion = pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8, remote_address(target), 1, 0);
 	assert_fault(completion, PF_SIDE_REMOTE, remote_address(target));
 	assert_int_equal(*target, 5);
-	change_side(pair, PF_SIDE_REMOTE, PROTECT, target, PAGE, PROT_READ | PROT_WRITE);
-	completion = pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(target), 1, 0);
+	pair_change_side(pair, PF_SIDE_REMOTE, PAIR_PROTECT, target, PAGE, PROT_READ | PROT_WRITE);
+	completion = pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8, remote_address(target), 1, 0);
 	assert_ok(completion.status);
 	assert_int_equal(completion.value, 5);
 	assert_int_equal(*target, 6);

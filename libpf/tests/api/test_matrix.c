@@ -2,7 +2,8 @@
 /*
  * The matrix of faults: each kind of memory (memory.h) as the source and the destination of puts
  * and gets, by single copy and through the ring. The side that has the memory verifies its
- * contents; an error must name an address that cannot be accessed; both processes live on.
+ * contents; an error must name an address that cannot be accessed; both processes live on. Every
+ * other put has a signal, which must happen if the put succeeds, and only then.
  *
  * tests/matrix-table reads the names of the cells.
  */
@@ -172,8 +173,24 @@ static struct buffer *on_side(struct buffers *buffers, enum pf_side side)
 	return buffers->source.side == side ? &buffers->source : &buffers->destination;
 }
 
+static pf_completion put_signal(struct pair *pair, struct buffers *buffers)
+{
+	const pf_signal signal = { PF_SIGNAL_ADD, pair_there(pair, 1, pair->window), 1 };
+	uint64_t before = load64(pair->window);
+	pf_completion completion =
+		pair_put_signal(pair, pair->peer, (void *)(uintptr_t)buffers->source.start,
+				buffers->destination.start, buffers->source.length, signal);
+
+	assert_int_equal(load64(pair->window), before + (completion.status == PF_OK));
+	return completion;
+}
+
 static pf_completion transfer(struct pair *pair, const struct cell *cell, struct buffers *buffers)
 {
+	static unsigned puts;
+
+	if (cell->direction == PUT && ++puts % 2)
+		return put_signal(pair, buffers);
 	return pair_transfer(pair, pair->peer, cell->direction,
 			     (void *)(uintptr_t)on_side(buffers, PF_SIDE_LOCAL)->start,
 			     on_side(buffers, PF_SIDE_REMOTE)->start, buffers->source.length);
@@ -298,7 +315,8 @@ static void run_cell(void **state)
 	struct random_numbers numbers;
 	struct pair_setup setup = { .here = pair_options(),
 				    .there = pair_options(),
-				    .command = act_for_test };
+				    .command = act_for_test,
+				    .window = PAGE };
 	const char *reason = cell->kind->machine ? cell->kind->machine() : NULL;
 	struct pair *pair;
 
@@ -345,10 +363,10 @@ static const char *outcome_name(const struct cell *cell)
 #define CELLS 12
 #endif
 
-/* Kinds with one length take seconds each. PF_TEST_QUICK: single copies, one side at a time. */
+/* Kinds with one length take seconds each. LIBPF_TEST_QUICK: single copies, one side at a time. */
 static bool has_cell(const struct memory_kind *kind, unsigned i)
 {
-	if (getenv("PF_TEST_QUICK") && (kind->only || i >= 6 || i % 3 == ROLE_BOTH))
+	if (getenv("LIBPF_TEST_QUICK") && (kind->only || i >= 6 || i % 3 == ROLE_BOTH))
 		return false;
 	return (!kind->only || i < 6) && (!kind->source_only || i % 3 == ROLE_SOURCE);
 }
@@ -399,7 +417,7 @@ int main(int argc, char **argv)
 	list_cells(cells, tests);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	status = _cmocka_run_group_tests("matrix", tests, count, NULL, NULL);
+	status = pair_run_cases("matrix", tests, count);
 	free(tests);
 	free(cells);
 	return status;

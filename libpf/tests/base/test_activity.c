@@ -70,6 +70,20 @@ static void test_observe(void **state)
 }
 
 /* Of a thread that certainly runs: this one. */
+/* A sleep is a wait, however few polls came before. */
+static void test_sleep(void **state)
+{
+	struct activity_observer observer = { 0 };
+	struct activity activity = { 0 };
+
+	poll(&activity, 1, true, true);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_POLLING);
+	activity_sleep(&activity, true);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_WAITING);
+	activity_sleep(&activity, false);
+	assert_int_equal(activity_observe(&activity, &observer), ACTIVITY_COMPUTING);
+}
+
 static void test_thread(void **state)
 {
 	uint64_t before, after;
@@ -131,9 +145,8 @@ static void test_starved(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_observe),
-		cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_counts),  cmocka_unit_test(test_observe),
+		cmocka_unit_test(test_sleep),   cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_starved),
 	};
 

@@ -22,32 +22,42 @@ static void test_create(void **state)
 
 static void test_parse(void **state)
 {
-	struct address address, parsed;
+	struct address address, parsed, later;
+	uint8_t data[PF_DATA_MOST];
 	uint8_t bytes[sizeof(address) + 1] = { 0 };
 	int i;
 
 	assert_ok(address_create(&address));
 	/* It need not be aligned. */
 	memcpy(bytes + 1, &address, sizeof(address));
-	assert_ok(address_parse(&parsed, bytes + 1, sizeof(address)));
+	assert_ok(address_parse(&parsed, data, bytes + 1, sizeof(address)));
 	assert_memory_equal(&parsed, &address, sizeof(address));
 
-	assert_status(address_parse(&parsed, NULL, sizeof(address)), PF_ERR_ARGUMENT);
-	assert_status(address_parse(&parsed, bytes, 0), PF_ERR_ARGUMENT);
-	assert_status(address_parse(&parsed, &address, sizeof(address) - 1), PF_ERR_ARGUMENT);
-	assert_status(address_parse(&parsed, bytes, sizeof(address) + 1), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, data, NULL, sizeof(address)), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, data, bytes, 0), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, data, &address, sizeof(address) - 1), PF_ERR_ARGUMENT);
+	assert_status(address_parse(&parsed, data, bytes, sizeof(address) + 1), PF_ERR_ARGUMENT);
+	/* A later version appends: what it appends is not read. An earlier one is refused. */
+	later = address;
+	later.version++;
+	later.length++;
+	memcpy(bytes, &later, sizeof(later));
+	assert_ok(address_parse(&parsed, data, bytes, sizeof(address) + 1));
+	assert_memory_equal(&parsed, &address, sizeof(address));
+	assert_status(address_parse(&parsed, data, bytes, sizeof(address)), PF_ERR_ARGUMENT);
 	for (i = 0; i < 3; i++) {
 		parsed = address;
 		parsed.magic += i == 0;
-		parsed.version += i == 1;
+		parsed.version -= i == 1;
 		parsed.length -= i == 2;
-		assert_status(address_parse(&parsed, &parsed, sizeof(parsed)), PF_ERR_ARGUMENT);
+		assert_status(address_parse(&parsed, data, &parsed, sizeof(parsed)),
+			      PF_ERR_ARGUMENT);
 	}
 }
 
 static void test_reachable(void **state)
 {
-	struct address here, other;
+	struct address here, other, untouched;
 	pf_options options;
 	pf_context *context;
 	const char *why;
@@ -55,7 +65,7 @@ static void test_reachable(void **state)
 	size_t length = sizeof(here);
 	unsigned i;
 
-	assert_ok(pf_open(NULL, &context));
+	assert_ok(pf_open(NULL, NULL, &context));
 	assert_ok(pf_address(context, &here, &length));
 	assert_int_equal(length, sizeof(here));
 	assert_ok(pf_reachable(context, &here, length, NULL));
@@ -77,12 +87,21 @@ static void test_reachable(void **state)
 	other.endpoints_count = 0;
 	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(why, "if_include"));
+
+	/* Other versions: of what processes of a host share, and of the wire. */
+	other = here;
+	other.host_version++;
+	assert_ok(pf_reachable(context, &other, length, &why));
+	assert_string_equal(why, "over the network");
+	other.wire_oldest = other.wire_newest = other.wire_newest + 1;
+	assert_status(pf_reachable(context, &other, length, &why), PF_ERR_UNREACHABLE);
+	assert_non_null(strstr(why, "version of the wire"));
 	pf_close(context);
 
 	/* Without the network. */
 	assert_ok(pf_options_init(&options, sizeof(options), NULL));
 	options.network = PF_NETWORK_OFF;
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	length = sizeof(here);
 	assert_ok(pf_address(context, &here, &length));
 	assert_int_equal(here.endpoints_count, 0);
@@ -99,9 +118,55 @@ static void test_reachable(void **state)
 	assert_non_null(why);
 	assert_status(pf_peer_open(context, &here, length - 1, NULL, &peer), PF_ERR_ARGUMENT);
 
+	/* Too little room: the length is told, and the buffer is left alone. */
+	memset(&other, 7, sizeof(other));
+	untouched = other;
 	length = sizeof(here) - 1;
-	assert_status(pf_address(context, &here, &length), PF_ERR_ARGUMENT);
+	assert_status(pf_address(context, &other, &length), PF_ERR_TOO_LONG);
+	assert_int_equal(length, sizeof(here));
+	assert_memory_equal(&other, &untouched, sizeof(other));
+	length = 0;
+	assert_status(pf_address(context, NULL, &length), PF_ERR_TOO_LONG);
+	assert_int_equal(length, sizeof(here));
 	pf_close(context);
+}
+
+/* Data of a program is in the address, and known of a peer without a contact. */
+static void test_data(void **state)
+{
+	static const char most[PF_DATA_MOST + 1] = "x";
+	uint8_t bytes[PF_ADDRESS_MAX];
+	size_t length, known, i;
+	pf_options options;
+	pf_context *context;
+	pf_peer *peer;
+
+	assert_ok(pf_options_init(&options, sizeof(options), NULL));
+	options.data = most;
+	options.data_length = PF_DATA_MOST + 1;
+	assert_status(pf_open(&options, NULL, &context), PF_ERR_ARGUMENT);
+	assert_true(pf_options_error(&options, (char *)bytes, sizeof(bytes)) > 0);
+	options.data = NULL;
+	options.data_length = 1;
+	assert_status(pf_open(&options, NULL, &context), PF_ERR_ARGUMENT);
+	for (i = 0; i <= PF_DATA_MOST; i += PF_DATA_MOST / 4) {
+		options.data = most;
+		options.data_length = i;
+		assert_ok(pf_open(&options, NULL, &context));
+		length = sizeof(bytes);
+		assert_ok(pf_address(context, bytes, &length));
+		assert_int_equal(length, sizeof(struct address) + i);
+		assert_ok(pf_peer_open(context, bytes, length, NULL, &peer));
+		if (i)
+			assert_memory_equal(pf_peer_data(peer, &known), most, i);
+		else
+			assert_null(pf_peer_data(peer, &known));
+		assert_int_equal(known, i);
+		assert_status(pf_reachable(context, bytes, length - 1, NULL), PF_ERR_ARGUMENT);
+		bytes[offsetof(struct address, data_length)] = PF_DATA_MOST + 1;
+		assert_status(pf_reachable(context, bytes, length, NULL), PF_ERR_ARGUMENT);
+		pf_close(context);
+	}
 }
 
 static void test_socket_name(void **state)
@@ -131,7 +196,7 @@ static void test_peers(void **state)
 	pf_context *context;
 	int mine, yours;
 
-	assert_ok(pf_open(NULL, &context));
+	assert_ok(pf_open(NULL, NULL, &context));
 
 	assert_ok(pf_address(context, &address, &length));
 	assert_ok(pf_peer_open(context, &address, length, &mine, &peer));
@@ -161,9 +226,9 @@ static int start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create),    cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_reachable), cmocka_unit_test(test_socket_name),
-		cmocka_unit_test(test_peers),
+		cmocka_unit_test(test_create),      cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_reachable),   cmocka_unit_test(test_data),
+		cmocka_unit_test(test_socket_name), cmocka_unit_test(test_peers),
 	};
 
 	return cmocka_run_group_tests_name("address", tests, start, NULL);

@@ -35,9 +35,9 @@ static int remove_folder(void **state)
 
 static int no_variables(void **state)
 {
-	unsetenv("PF_SHARE_MIN");
-	unsetenv("PF_EAGER_LIMIT");
-	unsetenv("PF_CALIBRATE");
+	unsetenv("LIBPF_SHARE_MIN");
+	unsetenv("LIBPF_EAGER_LIMIT");
+	unsetenv("LIBPF_CALIBRATE");
 	return 0;
 }
 
@@ -153,7 +153,7 @@ static void test_precedence(void **state)
 	enum option_origin origins[OPTIONS_MAX];
 	pf_options options, defaults;
 
-	setenv("PF_CALIBRATE", "0", 1);
+	setenv("LIBPF_CALIBRATE", "0", 1);
 	write_file(CALIBRATION_TITLE, NULL, "share_min = 96K\neager_limit = 2048\n");
 	assert_int_equal(options_load(&defaults, origins, NULL), PF_OK);
 	assert_int_not_equal(defaults.share_min, 96 << 10);
@@ -161,8 +161,8 @@ static void test_precedence(void **state)
 	assert_int_equal(origin_of(origins, "calibrate"), OPTION_ENVIRONMENT);
 	assert_int_equal(origin_of(origins, "share_min"), OPTION_DEFAULT);
 
-	unsetenv("PF_CALIBRATE");
-	setenv("PF_SHARE_MIN", "7000", 1);
+	unsetenv("LIBPF_CALIBRATE");
+	setenv("LIBPF_SHARE_MIN", "7000", 1);
 	assert_int_equal(options_load(&options, origins, NULL), PF_OK);
 	assert_int_equal(options.share_min, 7000);
 	assert_int_equal(options.eager_limit, 2048);
@@ -170,9 +170,11 @@ static void test_precedence(void **state)
 	assert_int_equal(origin_of(origins, "share_min"), OPTION_ENVIRONMENT);
 	assert_int_equal(origin_of(origins, "eager_limit"), OPTION_CALIBRATION);
 	assert_int_equal(origin_of(origins, "ring_size"), OPTION_DEFAULT);
+	assert_int_equal(pf_options_default(&options, sizeof(options)), PF_OK);
+	assert_int_equal(options.share_min, 96 << 10);
 
 	/* An invalid variable leaves its option, and where that comes from, as it was. */
-	setenv("PF_SHARE_MIN", "seven", 1);
+	setenv("LIBPF_SHARE_MIN", "seven", 1);
 	assert_int_equal(options_load(&options, origins, NULL), PF_ERR_ARGUMENT);
 	assert_int_equal(options.share_min, 96 << 10);
 	assert_int_equal(origin_of(origins, "share_min"), OPTION_CALIBRATION);
@@ -232,9 +234,9 @@ static void test_ignored(void **state)
 	pf_options defaults, options;
 	size_t i;
 
-	setenv("PF_CALIBRATE", "0", 1);
+	setenv("LIBPF_CALIBRATE", "0", 1);
 	assert_int_equal(pf_options_init(&defaults, sizeof(defaults), NULL), PF_OK);
-	unsetenv("PF_CALIBRATE");
+	unsetenv("LIBPF_CALIBRATE");
 	defaults.calibrate = 1;
 
 	write_file(CALIBRATION_TITLE, "a Cray-1, 1 cores, Linux 0.01", "share_min = 96K\n");

@@ -207,8 +207,8 @@ static void test_share_min(void **state)
 	pf_options options;
 	FILE *file;
 
-	unsetenv("PF_SHARE_MIN");
-	unsetenv("PF_CALIBRATE");
+	unsetenv("LIBPF_SHARE_MIN");
+	unsetenv("LIBPF_CALIBRATE");
 	setenv("XDG_CACHE_HOME", folder, 1);
 	pf_calibration_machine(machine, sizeof(machine));
 	calibration_user_path(path, sizeof(path));

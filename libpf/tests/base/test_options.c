@@ -57,8 +57,8 @@ static void test_table(void **state)
 		assert_in_range(text->level, 1, 9);
 		assert_true(strlen(text->help) > 10);
 	}
-	/* All fields but size. */
-	assert_int_equal(count + 1, sizeof(pf_options) / sizeof(uint64_t));
+	/* All fields but size, data and data_length, which only a program sets. */
+	assert_int_equal(count + 3, sizeof(pf_options) / sizeof(uint64_t));
 }
 
 static void test_defaults(void **state)
@@ -72,7 +72,7 @@ static void test_defaults(void **state)
 		assert_true(option_valid(info, *option_field(&options, info)));
 	assert_int_equal(options.single_copy, 1);
 	assert_int_equal(options.threads, 0);
-	assert_int_equal(options.idle_polls, 0);
+	assert_int_equal(options.wake, 0);
 }
 
 static void test_parse(void **state)
@@ -147,8 +147,10 @@ static void test_ranges(void **state)
 /* A choice accepts names and numbers, and every value of it has a name. */
 static void test_names(void **state)
 {
-	static const char *const bad[] = { "", "pin-", "Pin", "pin ", "4", "-1", "fault,pin", "1K" };
-	const pf_option_info *mode = find("mode"), *policy = find("policy");
+	static const char *const bad[] = {
+		"", "hug", "Huge", "huge ", "4", "-1", "touch,huge", "1K"
+	};
+	const pf_option_info *network = find("network"), *policy = find("policy");
 	const pf_option_info *info;
 	char number[32], allowed[128], cut[8];
 	uint64_t value, parsed;
@@ -169,23 +171,23 @@ static void test_names(void **state)
 		else
 			assert_null(option_value_name(info, info->minimum));
 	}
-	assert_true(option_parse(mode, "pin-cache", &parsed) && parsed == PF_MODE_PIN_CACHE);
+	assert_true(option_parse(network, "always", &parsed) && parsed == PF_NETWORK_ALWAYS);
 	assert_true(option_parse(policy, "huge", &parsed) && parsed == PF_POLICY_HUGE);
 	/* Each option has names of its own; an invalid one changes nothing. */
-	assert_false(option_parse(policy, "pin", &parsed));
+	assert_false(option_parse(policy, "always", &parsed));
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		if (option_parse(mode, bad[i], &parsed))
+		if (option_parse(policy, bad[i], &parsed))
 			fail_msg("'%s' is taken", bad[i]);
 	}
 	assert_int_equal(parsed, PF_POLICY_HUGE);
-	option_allowed(mode, allowed, sizeof(allowed));
-	assert_string_equal(allowed, "fault, prefault, pin or pin-cache");
+	option_allowed(policy, allowed, sizeof(allowed));
+	assert_string_equal(allowed, "touch, ahead, huge or adaptive");
 	option_allowed(find("threads"), allowed, sizeof(allowed));
 	assert_string_equal(allowed, "from 0 to 1");
 	option_allowed(find("ring_size"), allowed, sizeof(allowed));
 	assert_string_equal(allowed, "a power of two from 16384 to 1073741824");
-	option_allowed(mode, cut, sizeof(cut));
-	assert_string_equal(cut, "fault, ");
+	option_allowed(policy, cut, sizeof(cut));
+	assert_string_equal(cut, "touch, ");
 }
 
 static void test_environment(void **state)
@@ -193,13 +195,13 @@ static void test_environment(void **state)
 	pf_options before, options;
 
 	assert_int_equal(pf_options_init(&before, sizeof(before), NULL), PF_OK);
-	setenv("PF_RING_SIZE", "1M", 1);
-	setenv("PF_SHARE_MIN", "5000", 1);
-	setenv("PF_THREADS", "1", 1);
-	setenv("PF_MODE", "prefault", 1);
-	setenv("PF_POLICY", "1", 1);
+	setenv("LIBPF_RING_SIZE", "1M", 1);
+	setenv("LIBPF_SHARE_MIN", "5000", 1);
+	setenv("LIBPF_THREADS", "1", 1);
+	setenv("LIBPF_NETWORK", "always", 1);
+	setenv("LIBPF_POLICY", "1", 1);
 	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
-	assert_int_equal(options.mode, PF_MODE_PREFAULT);
+	assert_int_equal(options.network, PF_NETWORK_ALWAYS);
 	assert_int_equal(options.policy, PF_POLICY_AHEAD);
 	assert_int_equal(options.ring_size, 1 << 20);
 	assert_int_equal(options.share_min, 5000);
@@ -208,18 +210,48 @@ static void test_environment(void **state)
 	assert_int_equal(options.run_max, before.run_max);
 }
 
+/* No variable counts, right or wrong, but LIBPF_CALIBRATE. */
+static void test_default(void **state)
+{
+	const pf_option_info *info;
+	const pf_text_info *text;
+	pf_options before, options;
+	char name[64];
+
+	assert_int_equal(pf_options_init(&before, sizeof(before), NULL), PF_OK);
+	for (text = pf_text_table(); text->name; text++) {
+		option_variable(text->name, name, sizeof(name));
+		setenv(name, "lo", 1);
+	}
+	for (info = pf_option_table(); info->name; info++) {
+		option_variable(info->name, name, sizeof(name));
+		setenv(name, "16384", 1);
+	}
+	memset(&options, 0xff, sizeof(options));
+	assert_int_equal(pf_options_default(&options, sizeof(options)), PF_OK);
+	assert_memory_equal(&options, &before, sizeof(options));
+	setenv("LIBPF_CALIBRATE", "0", 1);
+	assert_int_equal(pf_options_default(&options, sizeof(options)), PF_OK);
+	assert_int_equal(options.calibrate, 0);
+	options.calibrate = 1;
+	assert_memory_equal(&options, &before, sizeof(options));
+	assert_int_equal(pf_options_default(&options, sizeof(size_t) - 1), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_options_default(&options, offsetof(pf_options, network)), PF_OK);
+	assert_int_equal(options.size, offsetof(pf_options, network));
+}
+
 static void test_culprit(void **state)
 {
 	static const struct {
 		const char *variable, *text, *name;
 	} wrong[] = {
-		{ "PF_EAGER_LIMIT", "4 KiB", "eager_limit" },
-		{ "PF_EAGER_LIMIT", "", "eager_limit" },
-		{ "PF_RING_SIZE", "100000", "ring_size" },
-		{ "PF_IDLE_SLEEP", "0", "idle_sleep" },
-		{ "PF_CALIBRATE", "yes", "calibrate" },
-		{ "PF_MODE", "lock", "mode" },
-		{ "PF_POLICY", "4", "policy" },
+		{ "LIBPF_EAGER_LIMIT", "4 KiB", "eager_limit" },
+		{ "LIBPF_EAGER_LIMIT", "", "eager_limit" },
+		{ "LIBPF_RING_SIZE", "100000", "ring_size" },
+		{ "LIBPF_PEER_TIMEOUT", "0", "peer_timeout" },
+		{ "LIBPF_CALIBRATE", "yes", "calibrate" },
+		{ "LIBPF_NETWORK", "lock", "network" },
+		{ "LIBPF_POLICY", "4", "policy" },
 	};
 	const pf_option_info *culprit;
 	pf_options before, options;
@@ -238,8 +270,8 @@ static void test_culprit(void **state)
 		unsetenv(wrong[i].variable);
 	}
 	/* The other variables count all the same. */
-	setenv("PF_RING_SIZE", "7", 1);
-	setenv("PF_RUN_MAX", "8192", 1);
+	setenv("LIBPF_RING_SIZE", "7", 1);
+	setenv("LIBPF_RUN_MAX", "8192", 1);
 	assert_int_equal(pf_options_init(&options, sizeof(options), &culprit), PF_ERR_ARGUMENT);
 	assert_int_equal(options.run_max, 8192);
 	assert_int_equal(options.ring_size, before.ring_size);
@@ -251,12 +283,12 @@ static void test_open_checks(void **state)
 	static const struct {
 		const char *variable, *value, *text;
 	} wrong[] = {
-		{ "PF_AUTH", "encrpyt",
-		  "PF_AUTH=encrpyt is invalid: must be header, full or encrypt" },
-		{ "PF_RING_SIZE", "100000",
-		  "PF_RING_SIZE=100000 is invalid: must be a power of two from 16384 to 1073741824" },
-		{ "PF_IF_INCLUDE", "lo,10.0.0.0/99",
-		  "PF_IF_INCLUDE=lo,10.0.0.0/99 is invalid: must be names, addresses or networks "
+		{ "LIBPF_AUTH", "encrpyt",
+		  "LIBPF_AUTH=encrpyt is invalid: must be header, full or encrypt" },
+		{ "LIBPF_RING_SIZE", "100000",
+		  "LIBPF_RING_SIZE=100000 is invalid: must be a power of two from 16384 to 1073741824" },
+		{ "LIBPF_IF_INCLUDE", "lo,10.0.0.0/99",
+		  "LIBPF_IF_INCLUDE=lo,10.0.0.0/99 is invalid: must be names, addresses or networks "
 		  "(10.0.0.0/8) separated by commas" },
 	};
 	pf_context *context = NULL;
@@ -266,7 +298,7 @@ static void test_open_checks(void **state)
 
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		setenv(wrong[i].variable, wrong[i].value, 1);
-		assert_int_equal(pf_open(NULL, &context), PF_ERR_ARGUMENT);
+		assert_int_equal(pf_open(NULL, NULL, &context), PF_ERR_ARGUMENT);
 		assert_null(context);
 		assert_int_equal(pf_options_error(NULL, text, sizeof(text)), strlen(wrong[i].text));
 		assert_string_equal(text, wrong[i].text);
@@ -276,12 +308,12 @@ static void test_open_checks(void **state)
 	assert_string_equal(text, "");
 	assert_int_equal(pf_options_init(&options, sizeof(options), NULL), PF_OK);
 	options.threads = 2;
-	assert_int_equal(pf_open(&options, &context), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_open(&options, NULL, &context), PF_ERR_ARGUMENT);
 	pf_options_error(&options, text, sizeof(text));
 	assert_string_equal(text, "threads=2 is invalid: must be from 0 to 1");
 	options.threads = 0;
 	options.if_exclude = "eth0/8";
-	assert_int_equal(pf_open(&options, &context), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_open(&options, NULL, &context), PF_ERR_ARGUMENT);
 	assert_true(pf_options_error(&options, text, 18) > 18);
 	assert_string_equal(text, "if_exclude=eth0/8");
 	pf_close(NULL);
@@ -301,7 +333,7 @@ static void test_sizes(void **state)
 	char text[256];
 
 	memset(&options, 0xff, sizeof(options));
-	setenv("PF_PEER_TIMEOUT", "77", 1);
+	setenv("LIBPF_PEER_TIMEOUT", "77", 1);
 	assert_int_equal(pf_options_init(&options, sizeof(size_t) - 1, NULL), PF_ERR_ARGUMENT);
 	assert_true(options.size == SIZE_MAX);
 	assert_int_equal(pf_options_init(&options, older, NULL), PF_OK);
@@ -312,7 +344,7 @@ static void test_sizes(void **state)
 	assert_int_equal(all.threads, 1);
 	assert_int_equal(all.network, PF_NETWORK_REMOTE);
 	assert_int_equal(all.peer_timeout, 77);
-	assert_int_equal(pf_open(&options, &context), PF_OK);
+	assert_int_equal(pf_open(&options, NULL, &context), PF_OK);
 	assert_int_equal(pf_options_error(&options, text, sizeof(text)), 0);
 
 	memset(attributes, 0xff, sizeof(attributes));
@@ -326,17 +358,17 @@ static void test_sizes(void **state)
 	memset(&newer, 0xff, sizeof(newer));
 	assert_int_equal(pf_options_init(&newer.options, sizeof(newer), NULL), PF_OK);
 	assert_int_equal(newer.later[1], 0);
-	assert_int_equal(pf_open(&newer.options, &context), PF_OK);
+	assert_int_equal(pf_open(&newer.options, NULL, &context), PF_OK);
 	pf_close(context);
 	newer.later[1] = 1;
-	assert_int_equal(pf_open(&newer.options, &context), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_open(&newer.options, NULL, &context), PF_ERR_ARGUMENT);
 	assert_true(pf_options_error(&newer.options, text, sizeof(text)) > 0);
 	assert_non_null(strstr(text, "later version"));
 	/* Never initialised. */
 	newer.options.size = SIZE_MAX;
-	assert_int_equal(pf_open(&newer.options, &context), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_open(&newer.options, NULL, &context), PF_ERR_ARGUMENT);
 	newer.options.size = 0;
-	assert_int_equal(pf_open(&newer.options, &context), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_open(&newer.options, NULL, &context), PF_ERR_ARGUMENT);
 	assert_int_equal(pf_version(), PF_VERSION_MAJOR << 16 | PF_VERSION_MINOR);
 }
 
@@ -349,9 +381,10 @@ static void collect_unknown(const char *name, const char *nearest, void *arg)
 
 static void test_unknown(void **state)
 {
-	static const char *const names[] = { "PF_RNG_SIZE", "PF_TRANPORT", "PF_if_include",
-					     "PF_PRINTER",  "PF_",         "PF_RING_SIZE",
-					     "PF_TEST_X" };
+	static const char *const names[] = { "LIBPF_RNG_SIZE",   "LIBPF_TRANPORT",
+					     "LIBPF_if_include", "LIBPF_PRINTER",
+					     "LIBPF_",           "PF_RING_SIZ",
+					     "LIBPF_RING_SIZE",  "LIBPF_TEST_X" };
 	char text[256] = "";
 	size_t i;
 
@@ -359,11 +392,11 @@ static void test_unknown(void **state)
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		setenv(names[i], "1", 1);
 	assert_int_equal(options_unknown(collect_unknown, text), 5);
-	assert_non_null(strstr(text, "PF_RNG_SIZE PF_RING_SIZE\n"));
-	assert_non_null(strstr(text, "PF_TRANPORT PF_TRANSPORT\n"));
-	assert_non_null(strstr(text, "PF_if_include PF_IF_INCLUDE\n"));
-	assert_non_null(strstr(text, "PF_PRINTER -\n"));
-	assert_non_null(strstr(text, "PF_ -\n"));
+	assert_non_null(strstr(text, "LIBPF_RNG_SIZE LIBPF_RING_SIZE\n"));
+	assert_non_null(strstr(text, "LIBPF_TRANPORT LIBPF_TRANSPORT\n"));
+	assert_non_null(strstr(text, "LIBPF_if_include LIBPF_IF_INCLUDE\n"));
+	assert_non_null(strstr(text, "LIBPF_PRINTER -\n"));
+	assert_non_null(strstr(text, "LIBPF_ -\n"));
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
 }
@@ -372,9 +405,9 @@ static void test_strerror(void **state)
 {
 	int status, other;
 
-	for (status = PF_DONE; status >= PF_ERR_SYSTEM; status--) {
+	for (status = PF_PENDING; status >= PF_ERR_SYSTEM; status--) {
 		assert_true(strlen(pf_strerror(status)) > 4);
-		for (other = PF_DONE; other > status; other--)
+		for (other = PF_PENDING; other > status; other--)
 			assert_string_not_equal(pf_strerror(status), pf_strerror(other));
 	}
 	assert_non_null(pf_strerror(77));
@@ -393,7 +426,7 @@ static void test_statistics(void **state)
 		for (j = 0; j < i; j++)
 			assert_string_not_equal(table[i].name, table[j].name);
 	}
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
+	assert_int_equal(pf_open(NULL, NULL, &context), PF_OK);
 	for (i = 0; i < PF_STAT_COUNT; i++)
 		assert_int_equal(pf_stat(context, i), 0);
 	assert_int_equal(pf_stat(context, PF_STAT_COUNT), 0);
@@ -409,6 +442,7 @@ int main(void)
 		cmocka_unit_test_setup(test_ranges, clean),
 		cmocka_unit_test_setup(test_names, clean),
 		cmocka_unit_test_setup(test_environment, clean),
+		cmocka_unit_test_setup(test_default, clean),
 		cmocka_unit_test_setup(test_culprit, clean),
 		cmocka_unit_test_setup(test_open_checks, clean),
 		cmocka_unit_test_setup(test_sizes, clean),

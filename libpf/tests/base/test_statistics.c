@@ -212,7 +212,7 @@ static void test_public(void **state)
 	pf_context *context;
 	unsigned i;
 
-	assert_int_equal(pf_open(NULL, &context), PF_OK);
+	assert_int_equal(pf_open(NULL, NULL, &context), PF_OK);
 	assert_int_equal(number_of_pages(), 1);
 	for (i = 0; i < PF_RESOLVE_BUCKETS + 2; i++)
 		assert_int_equal(pf_stat_resolve_time(context, i), 0);

@@ -23,18 +23,11 @@ static _Thread_local struct {
 	unsigned waits; /* of poll */
 } own;
 
-static pf_options polled_mode(void **state)
-{
-	pf_options options = pair_mode_options(state);
-
-	options.idle_sleep = SLEEP;
-	return options;
-}
-
 /* Before the address is known. */
 static void open_descriptor(struct pair *me)
 {
 	pair_check_status(me, pf_descriptor(me->context, &own.fd), PF_OK);
+	me->context->sleep_longest = SLEEP;
 	own.calls = own.waits = 0;
 	if (pair_on_device(&me->options))
 		pf_join(me->context, "tests", strlen("tests"));
@@ -148,7 +141,7 @@ static void answer_all(struct pair *me)
 		await(me, me->side, 0, i + 1);
 		if (i % TRANSFER_EACH == 0)
 			paged_evict(&paged, me);
-		pair_check_status(me, pf_send(me->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		pair_check_status(me, pf_send(me->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 	}
 	/* The last transfers need it. */
 	await(me, me->side, 0, messages + 1);
@@ -169,8 +162,8 @@ static void transfer(struct pair *me, enum pair_direction direction, void *local
 
 static void test_exchange(void **state)
 {
-	struct pair *pair = pair_start(&(struct pair_setup){ .here = polled_mode(state),
-							     .there = polled_mode(state),
+	struct pair *pair = pair_start(&(struct pair_setup){ .here = pair_mode_options(state),
+							     .there = pair_mode_options(state),
 							     .opened = open_descriptor,
 							     .partner = answer_all,
 							     .receive = pair_count_message,
@@ -184,7 +177,7 @@ static void test_exchange(void **state)
 	*pair_value(pair, 0, 2) = messages;
 	pair_say(pair, 1);
 	for (i = 0; i < messages; i++) {
-		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 		await(pair, 0, 0, i + 1);
 		if (i % TRANSFER_EACH)
 			continue;
@@ -195,7 +188,7 @@ static void test_exchange(void **state)
 		transfer(pair, GET, paged.memory, *pair_value(pair, 1, 1));
 		assert_pattern(paged.memory, LENGTH, i);
 	}
-	assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 	check_calls(pair, messages);
 	pair_wait_exit(pair, 1);
 	/* One side may wait seldom: a message that wakes the other one has its answer before this one arms. */
@@ -214,8 +207,8 @@ static void answer_atomics(struct pair *me)
 
 static void test_atomics(void **state)
 {
-	struct pair *pair = pair_start(&(struct pair_setup){ .here = polled_mode(state),
-							     .there = polled_mode(state),
+	struct pair *pair = pair_start(&(struct pair_setup){ .here = pair_mode_options(state),
+							     .there = pair_mode_options(state),
 							     .window = 4096,
 							     .opened = open_descriptor,
 							     .partner = answer_atomics,
@@ -223,19 +216,19 @@ static void test_atomics(void **state)
 	unsigned i;
 
 	for (i = 0; i < REPEAT(2000); i++) {
-		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 0, remote_address(pair->window), 1, 0,
-				    NULL, NULL));
+		assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window),
+					 1, 0, NULL, NULL));
 		if (i % 4)
 			continue;
-		while (pf_flush_test(pair->context, NULL, pf_posted(pair->context, NULL)) !=
-		       PF_DONE)
+		while (pf_flush_test(pair->context, NULL, pf_posted(pair->context, NULL)) ==
+		       PF_PENDING)
 			step(pair);
 		assert_int_equal(load64(pair->window), i + 1);
 	}
 	assert_true(own.calls < 20 * i);
-	while (pf_flush_test(pair->context, NULL, pf_posted(pair->context, NULL)) != PF_DONE)
+	while (pf_flush_test(pair->context, NULL, pf_posted(pair->context, NULL)) == PF_PENDING)
 		step(pair);
-	assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 	pair_wait_exit(pair, 1);
 	pair_end(pair);
 }
@@ -266,18 +259,17 @@ static void send_at_moments(struct pair *me)
 		while (*pair_value(me, 0, 1) < i)
 			sched_yield();
 		pause_randomly(&numbers, 60);
-		pair_check_status(me, pf_send(me->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		pair_check_status(me, pf_send(me->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 	}
 	/* What goes over the network goes while this context lives. */
 	while (*pair_value(me, 0, 1) < i)
 		sched_yield();
 }
 
-/* Each sleep is so long that a lost wake-up is found, and begins whatever the time between polls. */
+/* Each sleep is so long that a lost wake-up is found. */
 static void sleep_long(pf_context *context)
 {
-	context->sleep_unrung = SLEEP;
-	context->idle.least = context->idle.work = SLEEP * 1000ull;
+	context->sleep_unrung = context->sleep_longest = SLEEP;
 }
 
 static void open_receiver(struct pair *me)
@@ -288,16 +280,16 @@ static void open_receiver(struct pair *me)
 	sleep_long(me->context);
 }
 
-/* The receiver arms, does something else or nothing, and waits, in poll or in pf_progress. */
+/* The receiver arms, does something else or nothing, and waits, in poll or in pf_wait. */
 static void test_moments(void **state)
 {
 	struct random_numbers numbers = random_start("descriptor, receiver");
-	struct pair *pair = pair_start(&(struct pair_setup){ .here = polled_mode(state),
+	struct pair *pair = pair_start(&(struct pair_setup){ .here = pair_mode_options(state),
 							     .there = pair_options(),
 							     .opened = open_receiver,
 							     .partner = send_at_moments,
 							     .receive_here = pair_count_message });
-	unsigned ways = pair->options.idle_polls ? 5 : 4, i;
+	unsigned ways = pair->options.wake ? 5 : 4, i;
 	uint64_t start;
 
 	for (i = 1; i <= MOMENTS; i++) {
@@ -317,7 +309,7 @@ static void test_moments(void **state)
 			case 4:
 				/* The waiter and this thread sleep at the same time. */
 				while (*pair_value(pair, 0, 0) < i)
-					progress(pair);
+					pf_wait(pair->context, PF_FOREVER);
 				break;
 			default:
 				wait_readable(pair);
@@ -351,7 +343,7 @@ static void send_few(struct pair *me)
 static void test_many_senders(void **state)
 {
 	struct pair *pair = pair_start(&(struct pair_setup){ .partners = SENDERS,
-							     .here = polled_mode(state),
+							     .here = pair_mode_options(state),
 							     .there = pair_options(),
 							     .opened = open_descriptor,
 							     .partner = send_few,
@@ -381,22 +373,22 @@ static void test_many_senders(void **state)
 
 static void wait_for_end(struct pair *me)
 {
-	pair_check_status(me, pf_send(me->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	pair_check_status(me, pf_send(me->peer, 0, "x", 1, NULL, 0), PF_OK);
 	pair_watch(me, 0, 1);
 }
 
 /* The end of a peer is news. Threads cannot be killed; the network finds out only after peer_timeout. */
 static __attribute__((unused)) void test_gone(void **state)
 {
-	struct pair *pair = pair_start(&(struct pair_setup){ .here = polled_mode(state),
+	struct pair *pair = pair_start(&(struct pair_setup){ .here = pair_mode_options(state),
 							     .there = pair_options(),
 							     .opened = open_descriptor,
 							     .partner = wait_for_end,
 							     .receive_here = pair_count_message,
-							     .error_here = pair_note_error });
+							     .peer_event_here = pair_note_end });
 
 	await(pair, 0, 0, 1);
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	while (pf_arm(pair->context) != PF_OK)
 		progress(pair);
 	pair_kill(pair, 1);
@@ -415,21 +407,21 @@ static bool is_readable(int milliseconds)
 	return poll(&readable, 1, milliseconds) == 1;
 }
 
-static pf_context *open_alone(uint64_t idle_polls, uint64_t sleep)
+static pf_context *open_alone(bool wake, uint64_t sleep)
 {
 	pf_options options = pair_options();
 	pf_context *context;
 
-	options.idle_polls = idle_polls;
-	options.idle_sleep = sleep;
-	assert_ok(pf_open(&options, &context));
+	options.wake = wake;
+	assert_ok(pf_open(&options, NULL, &context));
+	context->sleep_longest = sleep;
 	return context;
 }
 
 /* What it costs, and when it is readable. */
 static void test_alone(void **state)
 {
-	pf_context *context = open_alone(0, SLEEP);
+	pf_context *context = open_alone(false, SLEEP);
 	unsigned threads = count_entries("/proc/self/task"), i;
 	int again;
 
@@ -458,8 +450,8 @@ static void test_alone(void **state)
 	assert_ok(pf_arm(context));
 	pf_close(context);
 
-	/* At the latest after idle_sleep. */
-	context = open_alone(0, 1000);
+	/* At the latest after a sleep. */
+	context = open_alone(false, 1000);
 	assert_ok(pf_descriptor(context, &own.fd));
 	assert_ok(pf_arm(context));
 	assert_true(is_readable(PATIENCE));
@@ -489,17 +481,17 @@ static void *wake_at_moments(void *arg)
 }
 
 /* A thread stores something, then wakes the one that waits for it. */
-static void wake(bool in_progress)
+static void wake(bool in_wait)
 {
 	struct random_numbers numbers = random_start("descriptor, woken");
-	pf_context *context = open_alone(in_progress, SLEEP);
+	pf_context *context = open_alone(in_wait, SLEEP);
 	struct waker waker = { .context = context, .count = MOMENTS };
 	bool slept;
 	pthread_t thread;
 	uint64_t start;
 
 	sleep_long(context);
-	if (!in_progress)
+	if (!in_wait)
 		assert_ok(pf_descriptor(context, &own.fd));
 	assert_int_equal(pthread_create(&thread, NULL, wake_at_moments, &waker), 0);
 	start = clock_nanoseconds(CLOCK_MONOTONIC);
@@ -512,7 +504,9 @@ static void wake(bool in_progress)
 			continue;
 		}
 		pause_randomly(&numbers, 30);
-		if (in_progress || pf_arm(context) == PF_ERR_AGAIN)
+		if (in_wait)
+			pf_wait(context, PF_FOREVER);
+		else if (pf_arm(context) == PF_ERR_AGAIN)
 			pf_progress(context);
 		else
 			assert_true(is_readable(PATIENCE));
@@ -520,7 +514,7 @@ static void wake(bool in_progress)
 	pthread_join(thread, NULL);
 	slept = pf_stat(context, PF_STAT_SLEEPS) > 0;
 	pf_close(context);
-	assert_true(slept || !in_progress);
+	assert_true(slept || !in_wait);
 }
 
 static void test_wake(void **state)
@@ -528,7 +522,7 @@ static void test_wake(void **state)
 	wake(false);
 }
 
-static void test_wake_progress(void **state)
+static void test_wake_wait(void **state)
 {
 	wake(true);
 }
@@ -554,7 +548,7 @@ static __attribute__((unused)) void test_late(void **state)
 /* What the program itself posts after pf_arm is news, too. */
 static void test_post(void **state)
 {
-	struct pair *pair = pair_start(&(struct pair_setup){ .here = polled_mode(state),
+	struct pair *pair = pair_start(&(struct pair_setup){ .here = pair_mode_options(state),
 							     .there = pair_options(),
 							     .window = 4096,
 							     .opened = open_descriptor });
@@ -564,8 +558,8 @@ static void test_post(void **state)
 	for (i = 1; i <= 100; i++) {
 		while (pf_arm(pair->context) != PF_OK)
 			progress(pair);
-		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 0, remote_address(pair->window), 1, 0,
-				    pair_completed, &done));
+		assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window),
+					 1, 0, pair_completed, &done));
 		wait_readable(pair);
 		while (done.count < i)
 			step(pair);
@@ -609,7 +603,7 @@ static void serve_late(struct pair *me)
  */
 static void test_full_ring(void **state)
 {
-	pf_options here = polled_mode(state), there = pair_mode_options(state);
+	pf_options here = pair_mode_options(state), there = pair_mode_options(state);
 	struct pair_done late = { 0 }, put = { 0 };
 	uint8_t *local = test_alloc(65536);
 	struct pair *pair;
@@ -625,12 +619,12 @@ static void test_full_ring(void **state)
 	pair_connect(pair);
 	pair_say(pair, 1);
 	pair_await(pair, 1, 2);
-	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 0, *pair_value(pair, 1, 0), 1, 0, pair_completed,
-			    &late));
+	assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, *pair_value(pair, 1, 0), 1, 0,
+				 pair_completed, &late));
 	for (i = 0; i < 20; i++)
 		progress(pair);
 	for (i = 0; i < 60; i++)
-		assert_status(pf_send(pair->peer, 0, local, 1000, NULL, 0), PF_DONE);
+		assert_status(pf_send(pair->peer, 0, local, 1000, NULL, 0), PF_OK);
 	pair_post(pair, pair->peer, PUT, local, pair_there(pair, 1, pair->window), 16384, &put);
 	own.calls = own.waits = 0;
 	while (own.waits < 10 && own.calls <= CALLS_FULL + CALLS_MOST * own.waits)
@@ -650,18 +644,12 @@ static void test_full_ring(void **state)
 	pair_end(pair);
 }
 
-/* The program may have more to wait for: progress itself does not sleep, whatever the options say. */
+/* The program may have more to wait for: pf_progress never sleeps. */
 static void test_never_sleeps(void **state)
 {
-	pf_options options = pair_options();
-	pf_context *context;
+	pf_context *context = open_alone(true, SLEEP);
 	unsigned i;
-	int fd;
 
-	options.idle_polls = 1;
-	options.idle_sleep = 1000;
-	assert_ok(pf_open(&options, &context));
-	assert_ok(pf_descriptor(context, &fd));
 	for (i = 0; i < 10000; i++)
 		pf_progress(context);
 	assert_int_equal(pf_stat(context, PF_STAT_SLEEPS), 0);
@@ -669,7 +657,7 @@ static void test_never_sleeps(void **state)
 }
 
 #define IN_ALL(test)                                                                               \
-	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, IDLE)
+	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, WAIT)
 
 int main(void)
 {
@@ -678,7 +666,7 @@ int main(void)
 		IN_ALL(test_atomics),
 		IN_MODE(test_moments, DEFAULT),
 		IN_MODE(test_moments, THREADS),
-		IN_MODE(test_moments, IDLE),
+		IN_MODE(test_moments, WAIT),
 		IN_ALL(test_many_senders),
 		IN_MODE(test_post, DEFAULT),
 		IN_MODE(test_post, THREADS),
@@ -688,7 +676,7 @@ int main(void)
 		/* After the others: a context left open would have a thread when they fork. */
 		cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_wake),
-		cmocka_unit_test(test_wake_progress),
+		cmocka_unit_test(test_wake_wait),
 		cmocka_unit_test(test_never_sleeps),
 	};
 

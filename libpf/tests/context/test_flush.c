@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Marks: pf_posted and pf_flush_test, while operations complete in any order. */
+/*
+ * Marks: pf_posted and pf_flush_test, while operations complete in any order. Flushes: what they
+ * return of operations without a completion function, and when they give up.
+ */
 #include "pair.h"
 
+#include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LENGTH ((size_t)65536)
@@ -49,7 +54,7 @@ static uint64_t mark_of(struct pair *pair, pf_peer *peer)
 
 static void progress_until(struct pair *pair, pf_peer *peer, uint64_t mark)
 {
-	while (test_mark(pair, peer, mark) != PF_DONE)
+	while (test_mark(pair, peer, mark) == PF_PENDING)
 		pair_progress(pair);
 }
 
@@ -72,17 +77,17 @@ static void test_order(void **state)
 
 	none = mark_of(pair, NULL);
 	assert_int_equal(none, 0);
-	assert_status(test_mark(pair, NULL, none), PF_DONE);
+	assert_status(test_mark(pair, NULL, none), PF_OK);
 	held_open(&held, pair);
 
 	/* It is posted even where a put may be done at once, as an atomic is. */
-	assert_ok(pf_atomic(peer, PF_ADD, 8, 0, remote_address(pair->window), 0, 0, pair_completed,
-			    &before));
+	assert_pending(pf_atomic(peer, PF_ATOMIC_ADD, 8, remote_address(pair->window), 0, 0,
+				 pair_completed, &before));
 	first = mark_of(pair, peer);
 	/* No call of progress so far, and none by the test. */
-	assert_status(test_mark(pair, peer, first), PF_ERR_AGAIN);
-	assert_status(test_mark(pair, NULL, first), PF_ERR_AGAIN);
-	assert_status(test_mark(pair, another, first), PF_DONE);
+	assert_status(test_mark(pair, peer, first), PF_PENDING);
+	assert_status(test_mark(pair, NULL, first), PF_PENDING);
+	assert_status(test_mark(pair, another, first), PF_OK);
 	assert_int_equal(before.count, 0);
 
 	post(pair, peer, held.memory, 0, &parked);
@@ -98,23 +103,23 @@ static void test_order(void **state)
 	assert_int_equal(other.count, 1);
 	pair_await_done(pair, &after, 1);
 	assert_int_equal(parked.count, 0);
-	assert_status(test_mark(pair, peer, none), PF_DONE);
-	assert_status(test_mark(pair, peer, first), PF_DONE);
-	assert_status(test_mark(pair, NULL, first), PF_DONE);
-	assert_status(test_mark(pair, peer, second), PF_ERR_AGAIN);
+	assert_status(test_mark(pair, peer, none), PF_OK);
+	assert_status(test_mark(pair, peer, first), PF_OK);
+	assert_status(test_mark(pair, NULL, first), PF_OK);
+	assert_status(test_mark(pair, peer, second), PF_PENDING);
 	/* All that is newer is complete: a count alone would not tell. */
-	assert_status(test_mark(pair, NULL, second), PF_ERR_AGAIN);
-	assert_status(test_mark(pair, NULL, third), PF_ERR_AGAIN);
-	assert_status(test_mark(pair, another, third), PF_DONE);
+	assert_status(test_mark(pair, NULL, second), PF_PENDING);
+	assert_status(test_mark(pair, NULL, third), PF_PENDING);
+	assert_status(test_mark(pair, another, third), PF_OK);
 
 	held.held = false;
 	progress_until(pair, NULL, third);
 	assert_int_equal(parked.count, 1);
 	assert_int_equal(parked.failed, 0);
 	/* Marks are not used up. */
-	assert_status(test_mark(pair, peer, first), PF_DONE);
-	assert_status(test_mark(pair, NULL, fourth), PF_DONE);
-	assert_ok(pf_flush(pair->context, NULL));
+	assert_status(test_mark(pair, peer, first), PF_OK);
+	assert_status(test_mark(pair, NULL, fourth), PF_OK);
+	assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
 	held_close(&held);
 	free(local);
 	pair_end(pair);
@@ -155,12 +160,167 @@ static void test_callback(void **state)
 	struct pair *pair = pair_open(state, .window = MIB);
 	struct inside inside = { .pair = pair };
 
-	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-			    test_inside, &inside));
+	assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window), 1, 0,
+				 test_inside, &inside));
 	inside.mark = mark_of(pair, pair->peer);
 	progress_until(pair, pair->peer, inside.mark);
-	assert_status(inside.before, PF_DONE);
-	assert_status(inside.own, PF_ERR_AGAIN);
+	assert_status(inside.before, PF_OK);
+	assert_status(inside.own, PF_PENDING);
+	pair_end(pair);
+}
+
+/* An atomic without a completion function; addresses below the first page are not mapped. */
+static void post_alone(struct pair *pair, pf_peer *peer, uint64_t remote)
+{
+	assert_pending(pf_atomic(peer, PF_ATOMIC_ADD, 8, remote, 1, 0, NULL, NULL));
+}
+
+static void await_stat(struct pair *pair, enum pf_stat stat, uint64_t count)
+{
+	while (pf_stat(pair->context, stat) < count)
+		pair_progress(pair);
+}
+
+/* Without a completion function, the first error is the next flush's, once. */
+static void test_first_error(void **state)
+{
+	struct pair *pair = pair_open(state, .partners = 2, .window = MIB);
+	pf_peer *peer = pair->peer, *another = pair_peer(pair, 2);
+	const uint64_t good = remote_address(pair->window), bad = 64;
+	struct pair_done told = { 0 };
+
+	/* With a completion function, it has the error, and the flush has not. */
+	assert_pending(pf_atomic(peer, PF_ATOMIC_ADD, 8, bad, 1, 0, pair_completed, &told));
+	assert_ok(pf_flush(pair->context, peer, PF_FOREVER));
+	assert_int_equal(told.failed, 1);
+	assert_int_equal(pf_stat(pair->context, PF_STAT_FLUSH_ERRORS), 0);
+
+	/* Between successes; the other peer's flush leaves it. */
+	post_alone(pair, peer, good);
+	post_alone(pair, peer, bad);
+	post_alone(pair, peer, bad);
+	post_alone(pair, peer, good);
+	assert_ok(pf_flush(pair->context, another, PF_FOREVER));
+	assert_status(pf_flush(pair->context, peer, PF_FOREVER), PF_ERR_FAULT);
+	assert_ok(pf_flush(pair->context, peer, PF_FOREVER));
+	assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
+	assert_int_equal(pf_stat(pair->context, PF_STAT_FLUSH_ERRORS), 2);
+
+	/* A flush of all returns it, too, and leaves none. */
+	post_alone(pair, another, bad);
+	assert_status(pf_flush(pair->context, NULL, PF_FOREVER), PF_ERR_FAULT);
+	assert_ok(pf_flush(pair->context, another, PF_FOREVER));
+
+	/* The test of a mark returns it; 0 asks without waiting. */
+	post_alone(pair, peer, bad);
+	assert_status(test_mark(pair, peer, mark_of(pair, peer)), PF_PENDING);
+	assert_status(test_mark(pair, peer, 0), PF_OK);
+	await_stat(pair, PF_STAT_FLUSH_ERRORS, 4);
+	progress_until(pair, another, mark_of(pair, another));
+	assert_status(test_mark(pair, another, 0), PF_OK);
+	assert_status(test_mark(pair, peer, mark_of(pair, peer)), PF_ERR_FAULT);
+	assert_status(test_mark(pair, peer, mark_of(pair, peer)), PF_OK);
+	pair_end(pair);
+}
+
+/* Post to a peer and await the error, which is the count-th. */
+static void fail_alone(struct pair *pair, pf_peer *peer, uint64_t count)
+{
+	post_alone(pair, peer, 64);
+	await_stat(pair, PF_STAT_FLUSH_ERRORS, count);
+}
+
+/* Of the errors of several peers, a flush of all returns the oldest, and forgets the others. */
+static void test_oldest_error(void **state)
+{
+	struct pair *pair = pair_open(state, .partners = 3, .window = MIB);
+	unsigned side;
+
+	for (side = 2; side <= 3; side++) {
+		post_alone(pair, pair_peer(pair, side), remote_address(pair->window));
+		assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
+	}
+	fail_alone(pair, pair->peer, 1);
+	pair_kill(pair, 2);
+	fail_alone(pair, pair_peer(pair, 2), 2);
+	assert_status(pf_flush(pair->context, NULL, PF_FOREVER), PF_ERR_FAULT);
+	assert_ok(pf_flush(pair->context, pair_peer(pair, 2), PF_FOREVER));
+
+	pair_kill(pair, 3);
+	fail_alone(pair, pair_peer(pair, 3), 3);
+	fail_alone(pair, pair->peer, 4);
+	assert_status(pf_flush(pair->context, NULL, PF_FOREVER), PF_ERR_PEER);
+	assert_ok(pf_flush(pair->context, pair->peer, PF_FOREVER));
+	pair_end(pair);
+}
+
+/* A flush whose time is over returns, and what it waited for goes on. */
+static void test_timeout(void **state)
+{
+	struct pair *pair = pair_open(state, .window = MIB);
+	struct timespec before, after;
+	struct held held = { 0 };
+	int64_t passed;
+
+	held_open(&held, pair);
+	assert_pending(pf_put(pair->peer, held.memory, remote_address(pair->window), LENGTH, 0,
+			      NULL, NULL));
+	assert_status(pf_flush(pair->context, NULL, 0), PF_ERR_TIMEOUT);
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	assert_status(pf_flush(pair->context, pair->peer, 20000), PF_ERR_TIMEOUT);
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	passed = (after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec;
+	assert_true(passed >= 20000000);
+	held.held = false;
+	assert_ok(pf_flush(pair->context, pair->peer, INT64_MAX));
+	assert_ok(pf_flush(pair->context, NULL, 0));
+	held_close(&held);
+	pair_end(pair);
+}
+
+struct waker {
+	pf_context *context;
+	struct held *held;
+};
+
+static void *wake_in_flush(void *arg)
+{
+	struct waker *waker = arg;
+
+	while (!pf_stat(waker->context, PF_STAT_SLEEPS))
+		usleep(100);
+	pf_wake(waker->context);
+	usleep(10000);
+	waker->held->held = false;
+	return NULL;
+}
+
+/* A pf_wake during a flush is not lost: the next pf_wait returns. */
+static void test_wake(void **state)
+{
+	struct pair_setup setup = { .window = MIB,
+				    .here = pair_options(),
+				    .there = pair_options() };
+	struct held held = { 0 };
+	struct waker waker = { .held = &held };
+	struct pair *pair;
+	pthread_t thread;
+	int happened;
+
+	setup.here.wake = 1;
+	pair = pair_start(&setup);
+	pair_connect(pair);
+	waker.context = pair->context;
+	held_open(&held, pair);
+	assert_pending(pf_put(pair->peer, held.memory, remote_address(pair->window), LENGTH, 0,
+			      NULL, NULL));
+	assert_int_equal(pthread_create(&thread, NULL, wake_in_flush, &waker), 0);
+	assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	/* Without the wake the test hangs, unless a late packet between hosts ends the wait. */
+	happened = pf_wait(pair->context, PF_FOREVER);
+	assert_true(happened == 0 || pair_over_net(&pair->options));
+	held_close(&held);
 	pair_end(pair);
 }
 
@@ -172,6 +332,12 @@ int main(void)
 		IN_ALL(test_order),
 		IN_ALL(test_error),
 		IN_ALL(test_callback),
+		IN_ALL(test_first_error),
+		/* Partners are killed; between hosts that would take peer_timeout. */
+		IN_MODE_UNLESS(either, test_oldest_error, DEFAULT),
+		IN_MODE_UNLESS(either, test_oldest_error, THREADS),
+		IN_ALL(test_timeout),
+		PAIR_TEST(test_wake),
 	};
 
 	return pair_run_tests("flush", tests);

@@ -62,7 +62,7 @@ static void test_open_close(void **state)
 	for (round = 0; round < 50; round++) {
 		pf_context *context;
 
-		assert_ok(pf_open(&options, &context));
+		assert_ok(pf_open(&options, NULL, &context));
 		assert_false(same(used(), before));
 		pf_close(context);
 		check_same(before);
@@ -80,10 +80,10 @@ static void use_all(struct pair *pair, uint8_t *local)
 	assert_ok(pair_put(pair, pair->peer, local, window, MIB).status);
 	assert_ok(pair_get(pair, pair->peer, local, window, 100).status);
 	assert_status(pair_put(pair, pair->peer, local, 4096, MIB).status, PF_ERR_FAULT);
-	assert_status(pair_send(pair, pair->peer, 0, local, 1000), PF_DONE);
+	assert_status(pair_send(pair, pair->peer, 0, local, 1000), PF_OK);
 	for (i = 0; i < 20; i++) {
-		pf_put(pair->peer, local, window, MIB, pair_completed, &done);
-		pf_atomic(pair->peer, PF_ADD, 8, 1, window, 1, 0, pair_completed, &done);
+		pf_put(pair->peer, local, window, MIB, 0, pair_completed, &done);
+		pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, window, 1, 0, pair_completed, &done);
 	}
 	for (i = 0; i < 10; i++)
 		pf_progress(pair->context);
@@ -104,7 +104,7 @@ static void open_and_end(void **state, enum end end)
 		if (end != CLOSE)
 			pair_kill(pair, 1);
 		if (end == KILL_AND_NOTICE) {
-			pf_flush(pair->context, NULL);
+			pf_flush(pair->context, NULL, PF_FOREVER);
 			while (!strstr(pf_peer_path(pair->peer), "gone"))
 				pf_progress(pair->context);
 		}
@@ -145,16 +145,16 @@ static void test_peers_end(void **state)
 	pf_peer *peer, *back;
 	int round, i;
 
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	pf_address(context, address, &length);
 	before = used();
 	for (round = 0; round < 50; round++) {
-		assert_ok(pf_open(&options, &other));
+		assert_ok(pf_open(&options, NULL, &other));
 		assert_ok(pf_peer_open(other, address, length, NULL, &peer));
-		assert_status(pf_send(peer, 0, "x", 1, NULL, 0), PF_DONE);
+		assert_status(pf_send(peer, 0, "x", 1, NULL, 0), PF_OK);
 		pf_address(other, other_address, &length);
 		assert_ok(pf_peer_open(context, other_address, length, NULL, &back));
-		assert_status(pf_send(back, 0, "x", 1, NULL, 0), PF_DONE);
+		assert_status(pf_send(back, 0, "x", 1, NULL, 0), PF_OK);
 		for (i = 0; i < 20; i++) {
 			pf_progress(context);
 			pf_progress(other);
@@ -219,7 +219,7 @@ static void test_signals(void **state)
 	main_thread = pthread_self();
 	sigaction(SIGUSR1, &action, &before);
 	pthread_sigmask(SIG_SETMASK, NULL, &mask_before);
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
 	assert_memory_equal(&mask_before, &mask_after, sizeof(mask_before));
 	for (i = 0; i < 100; i++) {
@@ -233,15 +233,13 @@ static void test_signals(void **state)
 }
 
 /* The thread sanitizer starts a thread of its own with the first one of the program. */
-static int start_once(void **state)
+static void start_thread(void)
 {
 	pf_options options = pair_options();
 	pf_context *context;
 
-	if (pf_open(&options, &context) != PF_OK)
-		return -1;
-	pf_close(context);
-	return 0;
+	if (pf_open(&options, NULL, &context) == PF_OK)
+		pf_close(context);
 }
 
 int main(void)
@@ -253,5 +251,6 @@ int main(void)
 		PAIR_TEST(test_close_on_exec),        cmocka_unit_test(test_signals),
 	};
 
-	return cmocka_run_group_tests_name("leftover", tests, start_once, NULL);
+	start_thread();
+	return pair_run_tests("leftover", tests);
 }

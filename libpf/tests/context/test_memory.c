@@ -58,7 +58,7 @@ struct contexts {
 /* Is this a status that a call may return? Errors only after a failure. */
 static bool is_expected(int status)
 {
-	return status == PF_OK || status == PF_DONE ||
+	return status == PF_OK || status == PF_PENDING ||
 	       (failures && (status == PF_ERR_MEMORY || status == PF_ERR_PEER ||
 			     status == PF_ERR_SYSTEM || status == PF_ERR_REFUSED));
 }
@@ -69,7 +69,7 @@ static void on_complete(pf_context *context, const pf_completion *completion)
 	assert_true(is_expected(completion->status) || completion->status == PF_ERR_FAULT);
 }
 
-static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void on_message(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		       void *arg)
 {
 	((struct contexts *)arg)->received++;
@@ -78,7 +78,7 @@ static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *da
 static void post(struct contexts *both, int status)
 {
 	assert_true(is_expected(status));
-	both->posted += status == PF_OK;
+	both->posted += status == PF_PENDING;
 }
 
 static void use(struct contexts *both, uint8_t *local, uint8_t *remote)
@@ -90,14 +90,14 @@ static void use(struct contexts *both, uint8_t *local, uint8_t *remote)
 	for (side = 0; side < 2; side++) {
 		pf_peer *to = both->peers[side];
 
-		post(both, pf_put(to, local, address, 100, on_complete, both));
-		post(both, pf_put(to, local, address, MIB, on_complete, both));
+		post(both, pf_put(to, local, address, 100, 0, on_complete, both));
+		post(both, pf_put(to, local, address, MIB, 0, on_complete, both));
 		post(both, pf_get(to, local, address, 200000, on_complete, both));
 		post(both, pf_get(to, local, 4096, 200000, on_complete, both));
-		post(both, pf_atomic(to, PF_ADD, 8, 1, address, 1, 0, on_complete, both));
+		post(both, pf_atomic(to, PF_ATOMIC_ADD, 8, address, 1, 0, on_complete, both));
 		status = pf_send(to, 0, "x", 1, NULL, 0);
 		assert_true(is_expected(status));
-		both->sent += status == PF_DONE;
+		both->sent += status == PF_OK;
 	}
 	for (i = 0; i < 20000 && (both->completed < both->posted || both->received < both->sent);
 	     i++) {
@@ -114,17 +114,19 @@ static void use(struct contexts *both, uint8_t *local, uint8_t *remote)
 static bool run_once(int fail_at, const pf_options *options, uint8_t *local, uint8_t *remote)
 {
 	struct contexts both = { 0 };
+	const pf_callbacks callbacks = { .size = sizeof(callbacks),
+					 .receive = on_message,
+					 .arg = &both };
 	unsigned side;
 	int status = PF_OK;
 
 	failures = 0;
 	countdown = fail_at;
 	for (side = 0; side < 2 && status == PF_OK; side++)
-		status = pf_open(options, &both.contexts[side]);
+		status = pf_open(options, &callbacks, &both.contexts[side]);
 	for (side = 0; side < 2 && status == PF_OK; side++) {
 		struct address address = stranger_address_of(both.contexts[!side]);
 
-		pf_set_receive(both.contexts[side], on_message, &both);
 		status = pf_peer_open(both.contexts[side], &address, sizeof(address), NULL,
 				      &both.peers[side]);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PF_ERR_AGAIN, and who is told when there is room again: pf_set_room, operations_max. */
+/* PF_ERR_AGAIN, and who is told when there is room again: pf_room_fn, operations_max. */
 #include "page.h"
 #include "pair.h"
 
@@ -28,11 +28,9 @@ static void note_room(pf_context *context, pf_peer *peer, void *arg)
 
 static struct pair *start(struct pair_setup *setup, pf_room_fn room)
 {
-	struct pair *pair = pair_start(setup);
-
 	memset(&told, 0, sizeof(told));
-	pf_set_room(pair->context, room, pair);
-	return pair;
+	setup->room_here = room;
+	return pair_start(setup);
 }
 
 static size_t send_max(const struct pair *me)
@@ -63,7 +61,7 @@ static uint64_t fill(struct pair *pair, pf_peer *peer, const void *bytes, size_t
 
 	do {
 		told.count = before;
-		while ((status = send(peer, bytes, length)) == PF_DONE)
+		while ((status = send(peer, bytes, length)) == PF_OK)
 			count++;
 		assert_status(status, PF_ERR_AGAIN);
 		for (i = 0; i < 10; i++)
@@ -109,7 +107,7 @@ static void check_once(void **state, bool longest)
 	await_told(pair, 1);
 	assert_ptr_equal(told.peers[0], pair->peer);
 	/* The room is there. */
-	assert_status(send(pair->peer, bytes, length), PF_DONE);
+	assert_status(send(pair->peer, bytes, length), PF_OK);
 	pair_await_value(pair, 1, 0, count + 1);
 	pair_linger(pair);
 	assert_int_equal(told.count, 1);
@@ -148,7 +146,7 @@ static void pump(struct pump *pump)
 			++*pump->refused;
 			break;
 		}
-		assert_status(status, PF_DONE);
+		assert_status(status, PF_OK);
 		pump->sent++;
 	}
 }
@@ -164,8 +162,8 @@ static void go_on(pf_context *context, pf_peer *peer, void *arg)
 	pump(work);
 }
 
-static void check_number(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
-			 void *arg)
+static void check_number(pf_context *context, pf_peer *from, uint32_t tag, void *data,
+			 size_t length, void *arg)
 {
 	struct pair *me = arg;
 	_Atomic uint64_t *next = pair_value(me, me->side, 0);
@@ -207,16 +205,16 @@ static void test_self(void **state)
 }
 
 /* Refused in a callback: a later pf_progress tells, though this one makes room. */
-static void fill_own(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void fill_own(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		     void *arg)
 {
 	const uint8_t bytes[1000] = { 0 };
 	_Atomic uint64_t *received = pair_value(arg, 0, 0);
-	int status = PF_DONE;
+	int status = PF_OK;
 
 	if ((*received)++)
 		return;
-	while (status == PF_DONE)
+	while (status == PF_OK)
 		status = send(from, bytes, sizeof(bytes));
 	assert_status(status, PF_ERR_AGAIN);
 }
@@ -226,7 +224,7 @@ static void test_callback(void **state)
 	struct pair_setup setup = { PAIR_MODE(state), .receive_here = fill_own };
 	struct pair *pair = start(&setup, note_room);
 
-	assert_status(pf_send(pair_peer(pair, 0), 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair_peer(pair, 0), 0, "x", 1, NULL, 0), PF_OK);
 	while (!*pair_value(pair, 0, 0)) {
 		pf_progress(pair->context);
 		assert_int_equal(told.count, 0);
@@ -255,7 +253,7 @@ static void test_order(void **state)
 	unsigned i;
 
 	for (i = 0; i < PARTNERS; i++)
-		assert_status(pair_send(pair, pair_peer(pair, order[i]), 0, bytes, 1), PF_DONE);
+		assert_status(pair_send(pair, pair_peer(pair, order[i]), 0, bytes, 1), PF_OK);
 	for (i = 0; i < PARTNERS; i++)
 		pair_await_value(pair, order[i], 0, 1);
 	pair_say(pair, 1);
@@ -304,7 +302,7 @@ static void test_no_wait(void **state)
 static void test_death(void **state)
 {
 	struct pair_setup setup = { PAIR_MODE(state), .work = pause_polling,
-				    .error_here = pair_note_error, .window = 65536 };
+				    .peer_event_here = pair_note_end, .window = 65536 };
 	const uint8_t bytes[1000] = { 0 };
 	struct pair *pair;
 
@@ -326,6 +324,29 @@ static void test_death(void **state)
 	pair_end(pair);
 }
 
+/* After the end of a peer that is not open the application has no pointer to the peer: no room. */
+static void test_death_closed(void **state)
+{
+	struct pair_setup setup = { PAIR_MODE(state), .work = pause_polling,
+				    .peer_event_here = pair_note_end, .window = 65536 };
+	const uint8_t bytes[1000] = { 0 };
+	struct pair *pair;
+
+	setup.here.peer_timeout = 2;
+	pair = start(&setup, note_room);
+	pair_connect(pair);
+	pair_say(pair, 1);
+	pair_await(pair, 1, 1);
+	fill(pair, pair->peer, bytes, sizeof(bytes));
+	pf_peer_close(pair->peer);
+	pair_kill(pair, 1);
+	while (!pair->errors.count)
+		pf_progress(pair->context);
+	pair_linger(pair);
+	assert_int_equal(told.count, 0);
+	pair_end(pair);
+}
+
 /* ---- operations_max ---- */
 
 #define LENGTH MIB
@@ -338,7 +359,7 @@ static int put(struct pair *pair, unsigned side, const void *local, size_t lengt
 
 	told.calling = true;
 	status = pf_put(pair_peer(pair, side), local, pair_there(pair, side, pair->window), length,
-			pair_completed, done);
+			0, pair_completed, done);
 	told.calling = false;
 	return status;
 }
@@ -358,24 +379,24 @@ static void test_operations(void **state)
 	/* From then on what is short is copied at once, where that is possible. */
 	pair_transfer(pair, pair->peer, PUT, local, there, LENGTH);
 	for (i = 0; i < OPERATIONS; i++)
-		assert_ok(put(pair, 1, local, LENGTH, &done));
+		assert_pending(put(pair, 1, local, LENGTH, &done));
 	assert_status(put(pair, 1, local, LENGTH, &done), PF_ERR_AGAIN);
 	assert_status(pf_get(pair->peer, local, there, LENGTH, pair_completed, &done),
 		      PF_ERR_AGAIN);
-	assert_status(pf_atomic(pair->peer, PF_ADD, 8, 0, there, 1, 0, pair_completed, &done),
+	assert_status(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, there, 1, 0, pair_completed, &done),
 		      PF_ERR_AGAIN);
 	assert_status(put(pair, 1, local, 64, &done),
 		      pair_over_net(&setup.here) || pair_on_device(&setup.here) ? PF_ERR_AGAIN :
-										  PF_DONE);
+										  PF_OK);
 	/* Messages have room of their own. */
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	assert_int_equal(told.count, 0);
 	assert_int_equal(done.count, 0);
 
 	await_told(pair, 1);
 	assert_ptr_equal(told.peers[0], pair->peer);
 	assert_in_range(done.count, 1, OPERATIONS);
-	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 0, there, 1, 0, pair_completed, &done));
+	assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, there, 1, 0, pair_completed, &done));
 	pair_await_done(pair, &done, OPERATIONS + 1);
 	assert_int_equal(done.failed, 0);
 	pair_linger(pair);
@@ -399,8 +420,9 @@ static void put_next(pf_context *context, const pf_completion *completion)
 	assert_ok(completion->status);
 	if (!--chain->left)
 		return;
-	assert_ok(pf_put(chain->pair->peer, chain->local,
-			 pair_there(chain->pair, 1, chain->pair->window), LENGTH, put_next, chain));
+	assert_pending(pf_put(chain->pair->peer, chain->local,
+			      pair_there(chain->pair, 1, chain->pair->window), LENGTH, 0, put_next,
+			      chain));
 }
 
 /* An operation that completes has made room for another in its callback. */
@@ -414,8 +436,8 @@ static void test_chain(void **state)
 	pair = start(&setup, note_room);
 	chain.pair = pair;
 	chain.local = test_alloc(LENGTH);
-	assert_ok(pf_put(pair->peer, chain.local, pair_there(pair, 1, pair->window), LENGTH,
-			 put_next, &chain));
+	assert_pending(pf_put(pair->peer, chain.local, pair_there(pair, 1, pair->window), LENGTH, 0,
+			      put_next, &chain));
 	while (chain.left)
 		pair_progress(pair);
 	assert_int_equal(told.count, 0);
@@ -439,7 +461,7 @@ static void put_in_turn(pf_context *context, pf_peer *peer, void *arg)
 	told.peers[told.count++] = peer;
 	if (!turns->left[side])
 		return;
-	assert_ok(put(me, side, turns->local, LENGTH, &turns->done));
+	assert_pending(put(me, side, turns->local, LENGTH, &turns->done));
 	if (--turns->left[side])
 		assert_status(put(me, side, turns->local, LENGTH, &turns->done), PF_ERR_AGAIN);
 }
@@ -457,7 +479,7 @@ static void test_turns(void **state)
 	pair = start(&setup, put_in_turn);
 	turns.local = local;
 	pair->user = &turns;
-	assert_ok(put(pair, 1, local, LENGTH, &turns.done));
+	assert_pending(put(pair, 1, local, LENGTH, &turns.done));
 	assert_status(put(pair, 2, local, LENGTH, &turns.done), PF_ERR_AGAIN);
 	assert_status(put(pair, 1, local, LENGTH, &turns.done), PF_ERR_AGAIN);
 	pair_await_done(pair, &turns.done, 7);
@@ -507,7 +529,7 @@ static void *send_many(void *arg)
 			senders->refused = status == PF_ERR_AGAIN;
 		}
 		pthread_mutex_unlock(&senders->lock);
-		if (status == PF_DONE) {
+		if (status == PF_OK) {
 			count++;
 			continue;
 		}
@@ -575,13 +597,14 @@ static void test_part(void **state)
 	pair_await(pair, 1, PAIR_DONE);
 	remote = *pair_value(pair, 1, 0);
 	/* Until its pages count as present. */
-	while (pf_put(pair->peer, local, remote, 2 * PAGE, NULL, NULL) != PF_DONE)
-		assert_ok(pf_flush(pair->context, NULL));
+	while (pf_put(pair->peer, local, remote, 2 * PAGE, 0, NULL, NULL) != PF_OK)
+		assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
 	pair_command(pair, 0);
-	assert_status(pf_atomic(pair->peer, PF_ADD, 8, 0, pair_there(pair, 1, pair->window), 1, 0,
-				pair_completed, &word),
-		      PF_OK);
-	assert_status(pf_put(pair->peer, local, remote, 2 * PAGE, pair_completed, &put), PF_OK);
+	assert_status(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, pair_there(pair, 1, pair->window), 1,
+				0, pair_completed, &word),
+		      PF_PENDING);
+	assert_status(pf_put(pair->peer, local, remote, 2 * PAGE, 0, pair_completed, &put),
+		      PF_PENDING);
 	pair_await_done(pair, &put, 1);
 	pair_await_done(pair, &word, 1);
 	assert_status(put.last.status, PF_ERR_FAULT);
@@ -592,7 +615,7 @@ static void test_part(void **state)
 
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, SMALL_RING), IN_MODE(test, THREADS),                 \
-		IN_MODE(test, IDLE)
+		IN_MODE(test, WAIT)
 
 int main(void)
 {
@@ -607,13 +630,15 @@ int main(void)
 		IN_MODE(test_order, SMALL_RING),
 		IN_MODE(test_no_wait, DEFAULT),
 		IN_MODE_UNLESS(threads, test_death, DEFAULT),
-		IN_MODE_UNLESS(threads, test_death, IDLE),
+		IN_MODE_UNLESS(threads, test_death, WAIT),
+		IN_MODE_UNLESS(threads, test_death_closed, DEFAULT),
+		IN_MODE_UNLESS(threads, test_death_closed, WAIT),
 		IN_ALL(test_operations),
 		IN_MODE(test_chain, DEFAULT),
 		IN_MODE(test_turns, DEFAULT),
 		IN_MODE_UNLESS(net, test_part, DEFAULT),
 		IN_MODE(test_threads, DEFAULT),
-		IN_MODE(test_threads, IDLE),
+		IN_MODE(test_threads, WAIT),
 	};
 
 	return pair_run_tests("room", tests);

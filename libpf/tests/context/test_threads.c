@@ -71,14 +71,15 @@ static void one_transfer(struct worker *worker, enum pair_direction direction, s
 
 	if (direction == PUT) {
 		pattern_fill(worker->local, length, seed);
-		status = pf_put(worker->peer, worker->local, remote, length, on_complete, worker);
+		status = pf_put(worker->peer, worker->local, remote, length, 0, on_complete,
+				worker);
 	} else {
 		status = pf_get(worker->peer, worker->local, remote, length, on_complete, worker);
 	}
-	if (status == PF_OK)
+	if (status == PF_PENDING)
 		await_completed(worker, ++*count);
 	else
-		worker->wrong += status != PF_DONE;
+		worker->wrong += status != PF_OK;
 	worker->wrong += pattern_differs(worker->local, length, seed) != length;
 }
 
@@ -99,8 +100,8 @@ static void *work(void *arg)
 		one_transfer(worker, PUT, length, i, &count);
 		memset(worker->local, 0, length);
 		one_transfer(worker, GET, length, i, &count);
-		worker->wrong += pf_atomic(worker->peer, PF_ADD, 8, 1, counter, 1, 0, on_complete,
-					   worker) != PF_OK;
+		worker->wrong += pf_atomic(worker->peer, PF_ATOMIC_ADD, 8, counter, 1, 0,
+					   on_complete, worker) != PF_PENDING;
 		count++;
 		if (i % 2)
 			await_completed(worker, count);
@@ -108,16 +109,17 @@ static void *work(void *arg)
 		while ((status = pf_send(worker->peer, (uint8_t)worker->number, message, 4,
 					 message + 1, 4)) == PF_ERR_AGAIN)
 			pf_progress(context);
-		worker->wrong += status != PF_DONE;
+		worker->wrong += status != PF_OK;
 		if (i % 10 == 0) {
 			uint64_t mark = pf_posted(context, worker->peer);
 
-			while (pf_flush_test(context, worker->peer, mark) != PF_DONE)
+			while (pf_flush_test(context, worker->peer, mark) == PF_PENDING)
 				pf_progress(context);
 			worker->wrong += worker->completed != count;
 		}
 		if (i % 50 == 0)
-			worker->wrong += pf_flush(context, i % 100 ? worker->peer : NULL) != PF_OK;
+			worker->wrong += pf_flush(context, i % 100 ? worker->peer : NULL,
+						  PF_FOREVER) != PF_OK;
 		pf_peer_path(worker->peer);
 		pf_stat(context, PF_STAT_SENDS);
 	}
@@ -127,7 +129,7 @@ static void *work(void *arg)
 }
 
 /* The partner's number 0: messages received; 1: wrong ones. Each thread's arrive in order. */
-static void check_order(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void check_order(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 			void *arg)
 {
 	static uint32_t next[THREADS];
@@ -147,7 +149,7 @@ static void allow_threads(pf_context *context, const pf_completion *completion)
 {
 	(void)completion;
 	pf_allow_threads(context);
-	assert_int_equal(pf_flush(context, NULL), PF_ERR_ARGUMENT);
+	assert_int_equal(pf_flush(context, NULL, PF_FOREVER), PF_ERR_ARGUMENT);
 }
 
 static void run(void **state, bool in_thread, bool later)
@@ -164,10 +166,10 @@ static void run(void **state, bool in_thread, bool later)
 	setup.here.threads = !later;
 	pair = pair_start(&setup);
 	if (later) {
-		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1,
-				    remote_address(pair->window + THREADS * MIB), 0, 0,
-				    allow_threads, NULL));
-		assert_ok(pf_flush(pair->context, NULL));
+		assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8,
+					 remote_address(pair->window + THREADS * MIB), 0, 0,
+					 allow_threads, NULL));
+		assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
 	}
 	for (i = 0; i < THREADS; i++) {
 		workers[i].number = i;
@@ -234,9 +236,9 @@ static void test_flush(void **state)
 	for (i = 0; i < 50; i++) {
 		_Atomic unsigned done = 0;
 
-		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-				    slow_callback, (void *)&done));
-		assert_ok(pf_flush(pair->context, pair->peer));
+		assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window),
+					 1, 0, slow_callback, (void *)&done));
+		assert_ok(pf_flush(pair->context, pair->peer, PF_FOREVER));
 		assert_int_equal(done, 1);
 	}
 	worker.end = true;
@@ -244,29 +246,46 @@ static void test_flush(void **state)
 	pair_end(pair);
 }
 
-/* While one thread sleeps in pf_progress, another one can post; the sleeping one completes it. */
+static void *wait_always(void *arg)
+{
+	struct worker *worker = arg;
+
+	while (!worker->end)
+		pf_wait(worker->pair->context, PF_FOREVER);
+	return NULL;
+}
+
+/*
+ * While two threads sleep in pf_wait, a third can post, and the first completes the operation.
+ * pf_wake ends the sleeps.
+ */
 static void test_sleeper(void **state)
 {
 	struct pair_setup setup = setup_of(state);
-	struct worker worker = { 0 };
+	struct worker worker = { 0 }, beside = { 0 };
 	struct pair *pair;
 	unsigned i;
 
-	setup.here.idle_polls = 1;
-	setup.here.idle_sleep = 10000000;
+	setup.here.wake = 1;
 	pair = pair_start(&setup);
 	pair_connect(pair);
-	start_worker(&worker, pair, progress_always);
+	start_worker(&worker, pair, wait_always);
+	start_worker(&beside, pair, wait_always);
 	for (i = 0; i < 20; i++) {
 		usleep(2000);
-		assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-				    on_complete, &worker));
+		if (i == 10) {
+			/* The other thread may take the wake-up: the thread then looks after a sleep. */
+			beside.end = true;
+			pf_wake(pair->context);
+			pthread_join(beside.thread, NULL);
+		}
+		assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window),
+					 1, 0, on_complete, &worker));
 		while (worker.completed <= i)
 			usleep(100);
 	}
 	worker.end = true;
-	/* Wake it up once more. */
-	pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0, NULL, NULL);
+	pf_wake(pair->context);
 	pthread_join(worker.thread, NULL);
 	pair_end(pair);
 }
@@ -282,7 +301,7 @@ static void *open_peers(void *arg)
 
 			worker->wrong += pf_peer_user(peer) != worker->pair;
 			if (i == 0)
-				worker->wrong += pf_send(peer, 0, "x", 1, NULL, 0) != PF_DONE;
+				worker->wrong += pf_send(peer, 0, "x", 1, NULL, 0) != PF_OK;
 		}
 	}
 	return NULL;
@@ -358,7 +377,7 @@ static void test_absent_payload(void **state)
 		assert_int_equal(pthread_create(&supplied.thread, NULL, supply_page, &supplied), 0);
 		assert_int_equal(pf_send(pair->peer, 0, NULL, 0, payload + REGION - lengths[i],
 					 lengths[i]),
-				 PF_DONE);
+				 PF_OK);
 		pthread_join(supplied.thread, NULL);
 		assert_int_equal(supplied.locked, 0);
 		munmap(payload, REGION);
@@ -369,7 +388,7 @@ static void test_absent_payload(void **state)
 
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, SMALL_RING),                  \
-		IN_MODE(test, IDLE)
+		IN_MODE(test, WAIT)
 
 int main(void)
 {

@@ -66,7 +66,7 @@ static void await_attended(struct pair *me)
 		usleep(1000);
 }
 
-/* Number 3: processor time of a side that sleeps in pf_progress until a message, us. */
+/* Number 3: processor time of a side that sleeps in pf_wait until a message, us. */
 static void sleep_until_message(struct pair *me)
 {
 	double before;
@@ -74,7 +74,7 @@ static void sleep_until_message(struct pair *me)
 	pair_watch(me, 0, 1);
 	before = cpu_seconds();
 	while (!*pair_value(me, me->side, 0))
-		pf_progress(me->context);
+		pf_wait(me->context, PF_FOREVER);
 	*pair_value(me, me->side, 3) = (uint64_t)((cpu_seconds() - before) * 1e6);
 }
 
@@ -83,13 +83,12 @@ static void test_idle_context(void **state)
 	struct pair_setup setup = { PAIR_MODE(state), .partner = sleep_until_message };
 	struct pair *pair;
 
-	setup.there.idle_polls = 32;
-	setup.there.idle_sleep = 10000000;
+	setup.there.wake = 1;
 	pair = start_setup(&setup);
 	pair_connect(pair);
 	pair_say(pair, 1);
 	usleep(1000000);
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	pair_wait_exit(pair, 1);
 	assert_true((double)*pair_value(pair, 1, 3) / 1e6 < IDLE_MOST);
 	pair_end(pair);
@@ -106,7 +105,7 @@ static void send_slowly(struct pair *me)
 
 static double used_in_callback;
 
-static void sleep_in_callback(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+static void sleep_in_callback(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 			      size_t length, void *arg)
 {
 	struct pair *me = arg;
@@ -208,11 +207,11 @@ static void test_polls_in_vain(void **state)
 	struct pair *pair;
 	unsigned i;
 
-	setup.here.idle_polls = UINT64_MAX;
+	setup.here.wake = 1;
 	pair = start_setup(&setup);
 	pair_connect(pair);
 	for (i = 0; i < 100; i++) {
-		assert_status(pair_send(pair, pair->peer, 0, "message", 8), PF_DONE);
+		assert_status(pair_send(pair, pair->peer, 0, "message", 8), PF_OK);
 		before = looks_at_sockets(pair);
 		start = clock_nanoseconds(CLOCK_MONOTONIC);
 		do {
@@ -287,7 +286,7 @@ static void test_polls_between_work(void **state)
 	usleep(20000);
 	for (round = 0; round < 100; round++) {
 		for (i = 0; i < 3; i++)
-			assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+			assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 		for (i = 0; i < 40; i++)
 			pf_progress(pair->context);
 		pair_compute(5000000);
@@ -312,5 +311,5 @@ int main(void)
 	};
 
 	pair_use_net();
-	return cmocka_run_group_tests_name("timing", tests, NULL, NULL);
+	return pair_run_tests("timing", tests);
 }

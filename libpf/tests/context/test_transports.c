@@ -37,9 +37,8 @@ static bool fake_has_news(void *state)
 	return ((struct fake *)state)->has_news;
 }
 
-static const struct transport plain = { .name = "plain", .reach = fake_reach };
-static const struct transport full = { .name = "full",
-				       .reach = fake_reach,
+static const struct transport plain = { .reach = fake_reach };
+static const struct transport full = { .reach = fake_reach,
 				       .poll = fake_poll,
 				       .may_sleep = fake_may_sleep,
 				       .has_news = fake_has_news };

@@ -79,7 +79,7 @@ static void test_order(void **state)
 
 	pf_options_init(&options, sizeof(options), NULL);
 	options.network = PF_NETWORK_OFF;
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	outer = check_enter(progress, context);
 	answers_init(&answers, context);
 	asker_open(&first, context);

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/statistics.h"
-#include "pf.h"
+#include <libpf/pf.h>
 #include "host/channel.h"
 #include "host/connection_message.h"
 #include "host/inbox.h"

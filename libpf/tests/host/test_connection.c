@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The handshake on a host: which connections a context accepts, and that others do no harm. */
+#include "peers.h"
 #include "stranger.h"
 
 #include <fcntl.h>
@@ -262,9 +263,9 @@ static void test_farewell_at_once(void **state)
 	shutdown(caller, SHUT_RD);
 	stranger_say(caller, &hello, hello_length, &channel, 1);
 	stranger_say_message(caller, &bye, NULL, 0);
-	for (i = 0; i < 5000 && !has_gone(context->peers.first); i++)
+	for (i = 0; i < 5000 && !has_gone(first_peer(context)); i++)
 		stranger_progress(context, 1);
-	assert_true(has_gone(context->peers.first));
+	assert_true(has_gone(first_peer(context)));
 	assert_int_equal(observed.errors, 0);
 	close(caller);
 	close(channel);
@@ -335,7 +336,8 @@ static void test_refused(void **state)
 		{ "four channels", &good, hello_length, channels, 4 },
 		{ "wrong key", &wrong_key, hello_length, &channel, 1 },
 		{ "changed after sealing", &changed, hello_length, &channel, 1 },
-		{ "address of another version", &version, hello_length, &channel, 1 },
+		{ "address with another form of what processes share", &version, hello_length,
+		  &channel, 1 },
 		{ "truncated", &good, hello_length - 1, &channel, 1 },
 		{ "one byte", &good, 1, &channel, 1 },
 		{ "oversized", large, sizeof(large), &channel, 1 },
@@ -347,7 +349,7 @@ static void test_refused(void **state)
 	};
 	size_t i;
 
-	bad.version++;
+	bad.host_version++;
 	version = stranger_hello(&to, &bad);
 	changed.u.handshake.sealed[20] ^= 4;
 	welcome.kind = CONNECTION_WELCOME;
@@ -419,6 +421,36 @@ static void test_hostile_resolve(void **state)
 				      .status,
 			      PF_ERR_FAULT);
 	munmap(untouched, huge);
+	intruder_leave(&intruder);
+	pf_close(context);
+}
+
+/* Nothing is resolved for a peer, and no page told of, that is not exposed to the peer. */
+static void test_exposed_resolve(void **state)
+{
+	uint8_t *untouched = test_map(65536);
+	const uint64_t start = (uintptr_t)untouched;
+	struct resolve answer, request = { .address = start + 4096, .length = 4096, .write = 1 };
+	struct intruder intruder;
+	pf_options options;
+	pf_context *context;
+
+	assert_ok(pf_options_init(&options, sizeof(options), NULL));
+	options.expose = 1;
+	context = stranger_context(&options);
+	assert_ok(pf_expose(context, untouched, 8192, PF_EXPOSE_READ));
+	intruder_enter(&intruder, context);
+	answer = stranger_ask(intruder.socket, request);
+	assert_status(answer.status, PF_ERR_REFUSED);
+	assert_int_equal(answer.address, start + 4096);
+	request.write = 0;
+	assert_ok(stranger_ask(intruder.socket, request).status);
+	request.length = 8192;
+	answer = stranger_ask(intruder.socket, request);
+	assert_status(answer.status, PF_ERR_REFUSED);
+	assert_int_equal(answer.address, start + 8192);
+	assert_int_equal(pf_stat(context, PF_STAT_NOT_EXPOSED), 2);
+	munmap(untouched, 65536);
 	intruder_leave(&intruder);
 	pf_close(context);
 }
@@ -543,7 +575,7 @@ static void test_replies(void **state)
 		pf_peer *peer;
 
 		assert_ok(pf_peer_open(context, &address, sizeof(address), NULL, &peer));
-		assert_status(pf_send(peer, 1, "hello", 5, NULL, 0), PF_DONE);
+		assert_status(pf_send(peer, 1, "hello", 5, NULL, 0), PF_OK);
 		caller = stranger_accept(listener);
 		assert_ok(stranger_hear(caller, &hello, &fd));
 		assert_int_equal(hello.kind, CONNECTION_HELLO);
@@ -585,10 +617,10 @@ static void exchange(pf_context *from, pf_peer *peer, pf_context *to, unsigned c
 	unsigned before = observed.messages, i;
 
 	for (i = 0; i < count; i++)
-		assert_status(pf_send(peer, 1, "x", 1, NULL, 0), PF_DONE);
+		assert_status(pf_send(peer, 1, "x", 1, NULL, 0), PF_OK);
 	/* The channel's descriptor is kept until progress learns that the peer answered. */
-	for (i = 0;
-	     i < 5000 && (observed.messages - before < count || peer_state(peer) != PEER_LINKED);
+	for (i = 0; i < 5000 &&
+		    (observed.messages - before < count || peer_state(peer) != PF_PEER_CONNECTED);
 	     i++) {
 		pf_progress(from);
 		if (!pf_progress(to))
@@ -654,6 +686,7 @@ static void test_many_strangers(void **state)
 
 struct hold {
 	struct task task;
+	struct service *service; /* of hold_until_close */
 	sem_t begun, over;
 };
 
@@ -687,7 +720,7 @@ static void call_before_end(bool connected)
 	service_run(&context->service, &held.task);
 	sem_wait(&held.begun);
 	stranger = stranger_dial(&to);
-	assert_status(pf_send(back, 1, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(back, 1, "x", 1, NULL, 0), PF_OK);
 	pf_close(other);
 	if (!connected) {
 		assert_status(pf_send(peer, 1, "x", 1, NULL, 0), PF_ERR_PEER);
@@ -708,6 +741,42 @@ static void test_call_before_end(void **state)
 {
 	call_before_end(true);
 	call_before_end(false);
+}
+
+static void hold_until_close(struct task *task, bool dropped)
+{
+	struct hold *held = (struct hold *)task;
+	struct service *service = held->service;
+	bool stopping = false;
+
+	sem_post(&held->begun);
+	while (!stopping) {
+		pthread_mutex_lock(&service->lock);
+		stopping = service->stopping;
+		pthread_mutex_unlock(&service->lock);
+		usleep(100);
+	}
+}
+
+/* A context that closes says goodbye also to callers that its service thread has not accepted yet. */
+static void test_close_at_call(void **state)
+{
+	pf_context *context = stranger_context(NULL), *closing = stranger_context(NULL);
+	struct address to = stranger_address_of(closing);
+	struct hold held = { .task.run = hold_until_close, .service = &closing->service };
+	pf_peer *peer;
+
+	assert_ok(pf_peer_open(context, &to, sizeof(to), NULL, &peer));
+	sem_init(&held.begun, 0, 0);
+	service_run(&closing->service, &held.task);
+	sem_wait(&held.begun);
+	assert_status(pf_send(peer, 1, "x", 1, NULL, 0), PF_OK);
+	pf_close(closing);
+	await_gone(context, peer);
+	assert_int_equal(peer_state(peer), PF_PEER_LEFT);
+	assert_int_equal(observed.errors, 0);
+	pf_close(context);
+	sem_destroy(&held.begun);
 }
 
 /*
@@ -734,7 +803,7 @@ static void test_call_at_end(void **state)
 	sem_wait(&held.begun);
 	pf_close(first);
 	assert_ok(pf_peer_open(second, &to, sizeof(to), NULL, &back));
-	assert_status(pf_send(back, 1, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(back, 1, "x", 1, NULL, 0), PF_OK);
 	sem_post(&held.over);
 	for (i = 0; i < 5000 && !host_peer_bell((struct host_peer *)back); i++)
 		usleep(1000);
@@ -824,11 +893,13 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_wrong_message),
 		cmocka_unit_test(test_hostile_resolve),
+		cmocka_unit_test(test_exposed_resolve),
 		cmocka_unit_test(test_never_reads),
 		cmocka_unit_test(test_replies),
 		cmocka_unit_test(test_many_strangers),
 		cmocka_unit_test(test_call_before_end),
 		cmocka_unit_test(test_call_at_end),
+		cmocka_unit_test(test_close_at_call),
 		cmocka_unit_test(test_silent_callee),
 	};
 

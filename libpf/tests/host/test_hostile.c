@@ -3,6 +3,7 @@
  * Peers that were accepted and write wrong data into the memory that they share with a context.
  * They can disturb their own traffic; they cannot crash or hang the context, or reach other peers.
  */
+#include "peers.h"
 #include "stranger.h"
 
 #include <pthread.h>
@@ -57,9 +58,8 @@ static void test_kinds(void **state)
 	uint64_t zeros[8] = { 0 };
 	unsigned kind;
 
-	for (kind = MESSAGE_PUT_BLOCKS + 1; kind < RING_SKIP; kind += 20)
+	for (kind = MESSAGE_RESOLVED + 1; kind < RING_SKIP; kind += 20)
 		check_disconnects((uint8_t)kind, zeros, sizeof(zeros), "unknown kind");
-	check_disconnects(RING_SKIP, zeros, 8, "skip that ends nowhere");
 }
 
 /* Each kind of message, too short and too long. */
@@ -78,6 +78,9 @@ static void test_lengths(void **state)
 		{ MESSAGE_GET_ANSWER, sizeof(struct message_answer), true },
 		{ MESSAGE_ATOMIC_ANSWER, sizeof(struct message_answer), true },
 		{ MESSAGE_PUT_BLOCKS, sizeof(struct message_blocks), true },
+		{ MESSAGE_COLLAPSE, sizeof(struct message_collapse), false },
+		{ MESSAGE_RESOLVE, sizeof(struct resolve), false },
+		{ MESSAGE_RESOLVED, sizeof(struct resolve), false },
 	};
 	uint8_t zeros[256] = { 0 };
 	size_t i;
@@ -168,6 +171,9 @@ static void test_blocks(void **state)
 		put.block.length = lengths[i];
 		check_disconnects(MESSAGE_PUT_BLOCK, &put, sizeof(put), "block of another length");
 	}
+	put.block.length = 0;
+	check_disconnects(MESSAGE_PUT_BLOCK, &put.block, sizeof(put.block), "empty put");
+	check_disconnects(MESSAGE_GET_BLOCK, &put.block, sizeof(put.block), "empty get");
 }
 
 /* Several blocks in one message. */
@@ -219,13 +225,13 @@ static void test_atomics(void **state)
 {
 	unsigned width;
 
-	check_atomic(PF_COMPARE_SWAP + 1, 8, 4096, "unknown operation");
+	check_atomic(MESSAGE_OP_NOTICE + 1, 8, 4096, "unknown operation");
 	check_atomic(255, 8, 4096, "unknown operation");
 	for (width = 0; width < 17; width++) {
 		if (width != 4 && width != 8)
-			check_atomic(PF_ADD, width, 4096, "unsupported width");
+			check_atomic(PF_ATOMIC_ADD, width, 4096, "unsupported width");
 	}
-	check_atomic(PF_ADD, 8, 4100, "not aligned");
+	check_atomic(PF_ATOMIC_ADD, 8, 4100, "not aligned");
 }
 
 static void test_answers(void **state)
@@ -233,7 +239,7 @@ static void test_answers(void **state)
 	static const struct {
 		uint8_t kind;
 		int32_t status;
-	} cases[] = { { MESSAGE_PUT_ANSWER, PF_DONE },
+	} cases[] = { { MESSAGE_PUT_ANSWER, PF_PENDING },
 		      { MESSAGE_ATOMIC_ANSWER, 12345 },
 		      { MESSAGE_GET_ANSWER, PF_ERR_SYSTEM - 1 },
 		      { MESSAGE_PUT_ANSWER, INT32_MIN } };
@@ -379,10 +385,87 @@ static void test_late_offer(void **state)
 	pf_close(context);
 }
 
+/* A context that exposes one range, and an intruder that names other memory. */
+static void check_exposed(uint8_t kind, const void *message, size_t length)
+{
+	pf_options options;
+	struct intruder intruder = { 0 };
+	pf_context *context;
+	unsigned tries;
+	uint64_t word;
+
+	assert_ok(pf_options_init(&options, sizeof(options), NULL));
+	options.expose = 1;
+	context = stranger_context(&options);
+	assert_ok(pf_expose(context, &word, sizeof(word), PF_EXPOSE_READ | PF_EXPOSE_WRITE));
+	intruder_enter(&intruder, context);
+	share_open(&intruder.channel.memory->shares[0], 1, 1, 16);
+	assert_true(intruder_write(&intruder, kind, message, length));
+	assert_true(intruder_write(&intruder, MESSAGE_USER, "hello", 5));
+	for (tries = 0; tries < 30000 && !observed.messages; tries++) {
+		progress(context, 1);
+		usleep(100);
+	}
+	/* The answer finds no listener: then the intruder counts as ended. */
+	progress(context, 10);
+	assert_int_equal(observed.messages, 1);
+	/* An offer is ignored, and all else is refused. */
+	if (kind == MESSAGE_OFFER)
+		assert_false(share_joined(&intruder.channel.memory->shares[0], 16));
+	else
+		assert_true(pf_stat(context, PF_STAT_NOT_EXPOSED) > 0);
+	assert_int_equal(pf_stat(context, PF_STAT_SHARED_BYTES), 0);
+	intruder_leave(&intruder);
+	pf_close(context);
+}
+
+/* Peers do not look at what the context exposes: the context does, for each message. */
+static void test_exposed(void **state)
+{
+	uint8_t *memory = test_alloc(MIB), *expected = test_alloc(MIB);
+	const uint64_t address = (uintptr_t)memory;
+	struct {
+		struct message_block block;
+		uint8_t bytes[64];
+	} put = { .block = { .token = 1, .address = address, .length = 64, .may_wait = 1 } };
+	struct {
+		struct message_blocks blocks;
+		struct message_piece pieces[2];
+		uint8_t bytes[64];
+	} puts = { .blocks = { .token = 1, .count = 2 },
+		   .pieces = { { address, 32 }, { address + 4096, 32 } } };
+	struct message_atomic atomic = {
+		.token = 1,
+		.request = { .address = address, .operand = 1, .op = PF_ATOMIC_ADD, .width = 8 }
+	};
+	struct message_offer offer = { .initiator = address + MIB / 2,
+				       .target = address,
+				       .length = 16ull << SHARE_GRANULE_SHIFT,
+				       .generation = 1,
+				       .put = 1,
+				       .shift = SHARE_GRANULE_SHIFT };
+
+	memset(memory + MIB / 2, 1, MIB / 2);
+	memcpy(expected, memory, MIB);
+	memset(put.bytes, 1, sizeof(put.bytes));
+	memset(puts.bytes, 1, sizeof(puts.bytes));
+	check_exposed(MESSAGE_PUT_BLOCK, &put, sizeof(put));
+	check_exposed(MESSAGE_PUT_BLOCKS, &puts, sizeof(puts));
+	check_exposed(MESSAGE_GET_BLOCK, &put.block, sizeof(put.block));
+	check_exposed(MESSAGE_ATOMIC, &atomic, sizeof(atomic));
+	check_exposed(MESSAGE_OFFER, &offer, sizeof(offer));
+	/* Seen from the context, the offer of a get would write to the intruder. */
+	offer.put = 0;
+	check_exposed(MESSAGE_OFFER, &offer, sizeof(offer));
+	assert_memory_equal(memory, expected, MIB);
+	free(expected);
+	free(memory);
+}
+
 /* A message with random contents. Its lengths and kinds are plausible in part. */
 static void write_random(struct intruder *intruder, struct random_numbers *numbers)
 {
-	uint8_t kind = (uint8_t)random_below(numbers, MESSAGE_PUT_BLOCKS + 2);
+	uint8_t kind = (uint8_t)random_below(numbers, MESSAGE_RESOLVED + 2);
 	uint64_t words[64];
 	size_t length = random_below(numbers, sizeof(words)), i;
 
@@ -397,9 +480,12 @@ static void write_random(struct intruder *intruder, struct random_numbers *numbe
 			length = sizeof(struct message_block) +
 				 (kind == MESSAGE_PUT_BLOCK ? words[2] : 0);
 	} else if (random_below(numbers, 2)) {
-		length = kind == MESSAGE_OFFER  ? sizeof(struct message_offer) :
-			 kind == MESSAGE_ATOMIC ? sizeof(struct message_atomic) :
-						  sizeof(struct message_answer);
+		length = kind == MESSAGE_OFFER    ? sizeof(struct message_offer) :
+			 kind == MESSAGE_ATOMIC   ? sizeof(struct message_atomic) :
+			 kind == MESSAGE_COLLAPSE ? sizeof(struct message_collapse) :
+			 kind == MESSAGE_RESOLVE  ? sizeof(struct resolve) :
+			 kind == MESSAGE_RESOLVED ? sizeof(struct resolve) :
+						    sizeof(struct message_answer);
 	}
 	if (kind)
 		intruder_write(intruder, kind, words, length);
@@ -432,7 +518,7 @@ static void test_random_messages(void **state)
 			progress(context, 20);
 		}
 		before = observed.messages;
-		assert_status(pf_send(peer, 1, "x", 1, NULL, 0), PF_DONE);
+		assert_status(pf_send(peer, 1, "x", 1, NULL, 0), PF_OK);
 		for (i = 0; i < 3000 && observed.messages == before; i++) {
 			pf_progress(other);
 			pf_progress(context);
@@ -531,7 +617,7 @@ static void on_complete(pf_context *context, const pf_completion *completion)
 static void write_answer(pf_context *context, pf_context *target, uint8_t kind, size_t length)
 {
 	struct transfer *transfer = (struct transfer *)context->operations.active.next;
-	struct host_peer *back = (struct host_peer *)target->peers.first;
+	struct host_peer *back = (struct host_peer *)first_peer(target);
 	struct message_answer *answer;
 	int status;
 
@@ -563,20 +649,21 @@ static void test_wrong_answers(void **state)
 	memset(local, 0x33, sizeof(local));
 	assert_ok(pf_peer_open(context, &address, sizeof(address), NULL, &peer));
 	completed = 0;
-	assert_ok(pf_put(peer, local, (uintptr_t)remote, 1, on_complete, NULL));
+	assert_pending(pf_put(peer, local, (uintptr_t)remote, 1, 0, on_complete, NULL));
 	while (!completed) {
 		progress(context, 1);
 		progress(target, 1);
 	}
 	completed = 0;
 	for (i = 0; i < 2; i++)
-		assert_ok(pf_put(peer, local + 64 * i, (uintptr_t)remote, 64, on_complete, NULL));
+		assert_pending(
+			pf_put(peer, local + 64 * i, (uintptr_t)remote, 64, 0, on_complete, NULL));
 	progress(context, 1);
 	write_answer(context, target, MESSAGE_GET_ANSWER, 64);
 	progress(context, 10);
 	assert_int_equal(completed, 2);
 	assert_status(completed_status, PF_ERR_PROTOCOL);
-	assert_ok(pf_get(peer, local, (uintptr_t)remote, 64, on_complete, NULL));
+	assert_pending(pf_get(peer, local, (uintptr_t)remote, 64, on_complete, NULL));
 	progress(context, 1);
 	write_answer(context, target, MESSAGE_PUT_ANSWER, 0);
 	progress(context, 10);
@@ -620,10 +707,10 @@ static void test_overwriting_target(void **state)
 		assert_int_equal(pthread_create(&thread, NULL, overwrite, &target), 0);
 		completed = 0;
 		for (i = 0; i < 200; i++) {
-			assert_ok(i % 2 ? pf_put(peer, local + guard, remote_start, length - i,
-						 on_complete, NULL) :
-					  pf_get(peer, local + guard, remote_start, length - i,
-						 on_complete, NULL));
+			assert_pending(i % 2 ? pf_put(peer, local + guard, remote_start, length - i,
+						      0, on_complete, NULL) :
+					       pf_get(peer, local + guard, remote_start, length - i,
+						      on_complete, NULL));
 			progress(context, 20);
 		}
 		progress(context, 2000);
@@ -631,7 +718,7 @@ static void test_overwriting_target(void **state)
 		target.stop = true;
 		pthread_join(thread, NULL);
 		close(target.socket);
-		assert_ok(pf_flush(context, NULL));
+		assert_ok(pf_flush(context, NULL, PF_FOREVER));
 		assert_int_equal(completed, 200);
 		for (i = 0; i < room; i++) {
 			if (local[i] != 0x33 || remote[i] != 0x33)
@@ -676,7 +763,7 @@ static void check_given_up(bool ends)
 	memset(local, 1, 8 * MIB);
 	memset(remote, 2, 8 * MIB);
 	completed = 0;
-	assert_ok(pf_get(peer, local, (uintptr_t)remote, 8 * MIB, on_complete, NULL));
+	assert_pending(pf_get(peer, local, (uintptr_t)remote, 8 * MIB, on_complete, NULL));
 	progress(context, 1);
 	share = &target.channel.memory->shares[0];
 	assert_true(share_claim_back(share, (uint32_t)(share->claim >> 40), 1, 1, &run, &last));
@@ -722,7 +809,7 @@ int main(void)
 		cmocka_unit_test(test_unasked_answers), cmocka_unit_test(test_random_claims),
 		cmocka_unit_test(test_late_offer),      cmocka_unit_test(test_random_messages),
 		cmocka_unit_test(test_wrong_answers),   cmocka_unit_test(test_overwriting_target),
-		cmocka_unit_test(test_given_up),
+		cmocka_unit_test(test_given_up),        cmocka_unit_test(test_exposed),
 	};
 
 	return cmocka_run_group_tests_name("hostile", tests, stranger_set_up, NULL);

@@ -16,7 +16,7 @@
 static struct pair *start(void **state, void (*partner)(struct pair *), pf_receive_fn receive_here)
 {
 	return pair_open(state, .window = WINDOW, .partner = partner, .receive_here = receive_here,
-			 .error_here = pair_note_error);
+			 .peer_event_here = pair_note_end);
 }
 
 static void await_error(struct pair *pair)
@@ -38,12 +38,12 @@ static void check_report(struct pair *pair, unsigned reports, int status)
 		assert_status(pair->errors.status, status);
 		assert_ptr_equal(pair->errors.peer, peer);
 	}
-	assert_status(pf_put(peer, &word, 4096, 8, pair_completed, &done), status);
+	assert_status(pf_put(peer, &word, 4096, 8, 0, pair_completed, &done), status);
 	assert_status(pf_get(peer, &word, 4096, 8, pair_completed, &done), status);
-	assert_status(pf_put(peer, pair->window, 4096, MIB, pair_completed, &done), status);
+	assert_status(pf_put(peer, pair->window, 4096, MIB, 0, pair_completed, &done), status);
 	assert_status(pf_send(peer, 0, "x", 1, NULL, 0), status);
-	assert_status(pf_atomic(peer, PF_ADD, 8, 1, 4096, 1, 0, pair_completed, &done), status);
-	assert_ok(pf_flush(pair->context, NULL));
+	assert_status(pf_atomic(peer, PF_ATOMIC_ADD, 8, 4096, 1, 0, pair_completed, &done), status);
+	assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
 	assert_int_equal(done.count, 0);
 }
 
@@ -57,11 +57,11 @@ static void check_gone(struct pair *pair, unsigned reports)
 static struct pair_done *posted_done;
 static unsigned completed_before_error;
 
-static void note_error_order(pf_context *context, pf_peer *peer, int status, const char *text,
-			     void *arg)
+static void note_error_order(pf_context *context, pf_peer *peer, enum pf_peer_state reason,
+			     int status, const char *text, void *arg)
 {
 	completed_before_error = posted_done->count;
-	pair_note_error(context, peer, status, text, arg);
+	pair_note_end(context, peer, reason, status, text, arg);
 }
 
 /* Post one of the three operations, and return how many completions it will have. */
@@ -71,14 +71,14 @@ static unsigned post_any(struct pair *pair, unsigned which, uint8_t *local, size
 	uint64_t remote = remote_address(pair->window + which * MIB);
 	uint8_t *here = local + which * MIB;
 	int status = which % 3 == 0 ?
-			     pf_put(pair->peer, here, remote, length, pair_completed, done) :
+			     pf_put(pair->peer, here, remote, length, 0, pair_completed, done) :
 		     which % 3 == 1 ?
 			     pf_get(pair->peer, here, remote, length, pair_completed, done) :
-			     pf_atomic(pair->peer, PF_ADD, 8, 1, remote, 1, 0, pair_completed,
+			     pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote, 1, 0, pair_completed,
 				       done);
 
-	assert_in_range(status, PF_OK, PF_DONE);
-	return status == PF_OK;
+	assert_in_range(status, PF_OK, PF_PENDING);
+	return status == PF_PENDING;
 }
 
 /* SIGKILL at any time: each operation completes, then the error is reported once. */
@@ -89,7 +89,7 @@ static void test_killed(void **state)
 
 	for (round = 0; round < REPEAT(16); round++) {
 		struct pair *pair = pair_open(state, .window = WINDOW,
-					      .error_here = note_error_order);
+					      .peer_event_here = note_error_order);
 		struct pair_done done = { 0 };
 		uint8_t *local = test_alloc(WINDOW);
 		unsigned posted = 0, i;
@@ -107,7 +107,7 @@ static void test_killed(void **state)
 		for (i = (unsigned)random_below(&numbers, 20); i; i--)
 			pf_progress(pair->context);
 		pair_kill(pair, 1);
-		assert_ok(pf_flush(pair->context, round % 2 ? pair->peer : NULL));
+		assert_ok(pf_flush(pair->context, round % 2 ? pair->peer : NULL, PF_FOREVER));
 		assert_int_equal(done.count, posted);
 		if (done.failed)
 			assert_status(done.failure.status, PF_ERR_PEER);
@@ -184,7 +184,7 @@ static size_t length_of(struct pair *me, uint32_t n)
 	return n % 100 == 99 ? 20000 : 4 + n * 37 % 900;
 }
 
-static void check_last(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void check_last(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		       void *arg)
 {
 	uint32_t n;
@@ -213,7 +213,7 @@ static void send_and_go(struct pair *me)
 		do {
 			status = pf_send(me->peer, 0, message, length_of(me, n), NULL, 0);
 		} while (status == PF_ERR_AGAIN && n < warm);
-		if (status != PF_DONE)
+		if (status != PF_OK)
 			break;
 	}
 	pair_check_status(me, status, PF_ERR_AGAIN);
@@ -264,29 +264,34 @@ static void test_last_turn(void **state)
 		last_messages(state, warm[i], 248, i % 2);
 }
 
-static void count_loss(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void count_failure(pf_context *context, pf_peer *peer, enum pf_peer_state reason, int status,
+			  const char *text, void *arg)
 {
-	(*pair_value(arg, 1, 1))++;
+	(*pair_value(arg, 1, 1)) += reason != PF_PEER_LEFT;
+	(*pair_value(arg, 1, 2)) += reason == PF_PEER_LEFT;
 }
 
 /* A process connects, sends and closes in order before it was accepted: that is no error. */
 static void test_hasty(void **state)
 {
-	struct pair *pair = pair_open(state, .receive = pair_count_message, .error = count_loss);
+	struct pair *pair = pair_open(state, .receive = pair_count_message,
+				      .peer_event = count_failure);
 	struct pair hasty = *pair;
 	int status;
 
-	assert_status(pair_send(pair, pair->peer, 0, "x", 1), PF_DONE);
+	assert_status(pair_send(pair, pair->peer, 0, "x", 1), PF_OK);
 	pair_await_value(pair, 1, 0, 1);
 	kill(pair_pid(pair, 1), SIGSTOP);
 	waitpid(pair_pid(pair, 1), &status, WUNTRACED);
-	assert_ok(pf_open(&pair->options, &hasty.context));
-	assert_status(pf_send(pair_peer(&hasty, 1), 0, "y", 1, NULL, 0), PF_DONE);
+	assert_ok(pf_open(&pair->options, NULL, &hasty.context));
+	assert_status(pf_send(pair_peer(&hasty, 1), 0, "y", 1, NULL, 0), PF_OK);
 	pf_close(hasty.context);
 	kill(pair_pid(pair, 1), SIGCONT);
 	pair_await_value(pair, 1, 0, 2);
+	pair_await_value(pair, 1, 2, 1);
 	pair_linger(pair);
 	assert_int_equal(*pair_value(pair, 1, 1), 0);
+	assert_int_equal(*pair_value(pair, 1, 2), 1);
 	pair_end(pair);
 }
 
@@ -300,7 +305,7 @@ static void stop_self(struct pair *me)
 static void test_stopped(void **state)
 {
 	struct pair *pair = pair_open(state, .window = WINDOW, .work = stop_self,
-				      .error_here = pair_note_error);
+				      .peer_event_here = pair_note_end);
 	struct pair_done done = { 0 };
 	uint8_t *local = test_alloc(MIB);
 	int status;
@@ -311,14 +316,14 @@ static void test_stopped(void **state)
 	assert_true(WIFSTOPPED(status));
 	pattern_fill(local, MIB, 1);
 	pair_post(pair, pair->peer, PUT, local, remote_address(pair->window), MIB, &done);
-	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window + MIB), 1, 0,
-			    pair_completed, &done));
+	assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window + MIB),
+				 1, 0, pair_completed, &done));
 	pair_linger(pair);
 	assert_int_equal(pair->errors.count, 0);
 	/* The initiator alone can complete a put; a device completes both. */
 	assert_true(done.count <= (pair_on_device(&pair->options) ? 2 : 1));
 	kill(pair_pid(pair, 1), SIGCONT);
-	assert_ok(pf_flush(pair->context, NULL));
+	assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
 	assert_int_equal(done.count, 2);
 	assert_int_equal(done.failed, 0);
 	pair_check_pattern(pair, pair->window, MIB, 1);
@@ -330,7 +335,7 @@ static void test_stopped(void **state)
 static void test_others_live(void **state)
 {
 	struct pair *pair = pair_open(state, .partners = 3, .window = WINDOW,
-				      .error_here = pair_note_error);
+				      .peer_event_here = pair_note_end);
 	uint8_t *local = test_alloc(MIB);
 	unsigned i, side;
 
@@ -355,7 +360,7 @@ static void ask(struct pair *me, unsigned count, uint8_t *local, struct pair_don
 		pair_check_status(me,
 				  pf_get(me->peer, local, remote_address(me->window), 65536,
 					 pair_completed, done),
-				  PF_OK);
+				  PF_PENDING);
 }
 
 /* Partner 1 asks for much and stops polling; partner 2 must get its answers all the same. */
@@ -406,7 +411,7 @@ static void post_again(pf_context *context, const pf_completion *completion)
 
 	pair_completed(context, completion);
 	if (completion->status != PF_OK)
-		second_status = pf_put(second_peer, &byte, 4096, 1, pair_completed, second);
+		second_status = pf_put(second_peer, &byte, 4096, 1, 0, pair_completed, second);
 }
 
 /* A post in the completion that reports the peer's death fails at once. */
@@ -427,8 +432,8 @@ static void test_post_from_failure(void **state)
 	second_status = PF_OK;
 	kill(pair_pid(pair, 1), SIGSTOP);
 	for (i = 0; i < 10; i++) {
-		posted += pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-				    post_again, &first) == PF_OK;
+		posted += pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window), 1,
+				    0, post_again, &first) == PF_PENDING;
 		pf_progress(pair->context);
 	}
 	pair_kill(pair, 1);
@@ -443,7 +448,7 @@ static void test_post_from_failure(void **state)
 
 static uint64_t own_messages;
 
-static void check_own(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void check_own(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		      void *arg)
 {
 	assert_ptr_equal(from, pair_peer(arg, 0));
@@ -476,7 +481,8 @@ static void test_self(void **state)
 	while (own_messages < 5000)
 		pf_progress(pair->context);
 	for (i = 0; i < 100; i++) {
-		completion = pair_atomic(pair, self, PF_ADD, 8, remote_address(&counter), 1, 0);
+		completion = pair_atomic(pair, self, PF_ATOMIC_ADD, 8, remote_address(&counter), 1,
+					 0);
 		assert_ok(completion.status);
 		assert_int_equal(completion.value, 5 + i);
 	}
@@ -494,7 +500,7 @@ static pf_peer *open_other(const pf_options *options, pf_context *context, pf_co
 	size_t length = sizeof(address);
 	pf_peer *peer;
 
-	assert_ok(pf_open(options, other));
+	assert_ok(pf_open(options, NULL, other));
 	pf_address(*other, address, &length);
 	assert_ok(pf_peer_open(context, address, length, NULL, &peer));
 	return peer;
@@ -513,18 +519,19 @@ static void test_answered(void **state)
 	uint64_t value = 0;
 	pf_peer *peer, *slow;
 
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	peer = open_other(&options, context, &answering);
 	slow = open_other(&options, context, &other);
-	assert_ok(
-		pf_atomic(peer, PF_ADD, 8, 1, remote_address(&value), 1, 0, pair_completed, &done));
+	assert_pending(pf_atomic(peer, PF_ATOMIC_ADD, 8, remote_address(&value), 1, 0,
+				 pair_completed, &done));
 	while (!done.count) {
 		pf_progress(context);
 		pf_progress(answering);
 	}
-	assert_ok(pf_put(slow, local, remote_address(remote), WINDOW, pair_completed, &copied));
-	assert_ok(
-		pf_atomic(peer, PF_ADD, 8, 1, remote_address(&value), 1, 0, pair_completed, &done));
+	assert_pending(
+		pf_put(slow, local, remote_address(remote), WINDOW, 0, pair_completed, &copied));
+	assert_pending(pf_atomic(peer, PF_ATOMIC_ADD, 8, remote_address(&value), 1, 0,
+				 pair_completed, &done));
 	pf_progress(context);
 	while (!notices_waiting(&context->host->notices)) /* the answer to the call */
 		usleep(100);
@@ -535,7 +542,7 @@ static void test_answered(void **state)
 		usleep(100);
 	usleep(20000); /* the notice follows */
 	assert_int_equal(done.count, 1);
-	assert_ok(pf_flush(context, NULL));
+	assert_ok(pf_flush(context, NULL, PF_FOREVER));
 	assert_int_equal(done.count, 2);
 	assert_ok(done.last.status);
 	assert_int_equal(done.last.value, 1);
@@ -556,18 +563,18 @@ static void test_abandoned(void **state)
 	pf_peer *peer;
 	unsigned i;
 
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	peer = open_other(&options, context, &other);
-	assert_ok(
-		pf_atomic(peer, PF_ADD, 8, 1, remote_address(remote), 1, 0, pair_completed, &done));
+	assert_pending(pf_atomic(peer, PF_ATOMIC_ADD, 8, remote_address(remote), 1, 0,
+				 pair_completed, &done));
 	while (!done.count) {
 		pf_progress(context);
 		pf_progress(other);
 	}
-	assert_ok(pf_get(peer, local, remote_address(remote), 8 * MIB, pair_completed, &done));
+	assert_pending(pf_get(peer, local, remote_address(remote), 8 * MIB, pair_completed, &done));
 	pf_progress(context); /* offers it */
 	assert_true(notices_report_gone(&context->host->notices, peer, PF_ERR_PROTOCOL, "a test"));
-	assert_ok(pf_flush(context, NULL));
+	assert_ok(pf_flush(context, NULL, PF_FOREVER));
 	assert_int_equal(done.count, 2);
 	assert_status(done.last.status, PF_ERR_PROTOCOL);
 	memset(local, 1, 8 * MIB);
@@ -592,7 +599,7 @@ static void put_refused(struct pair *me)
 static void test_other_way(void **state)
 {
 	struct pair_setup setup = { PAIR_MODE(state), .window = WINDOW, .work = put_refused,
-				    .error_here = pair_note_error };
+				    .peer_event_here = pair_note_end };
 	struct pair *pair;
 
 	setup.here.if_include = setup.there.if_include = "lo";
@@ -600,7 +607,7 @@ static void test_other_way(void **state)
 	setup.here.peer_timeout = 1;
 	pair = pair_start(&setup);
 	pair_await(pair, 1, PAIR_DONE);
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	await_error(pair);
 	check_report(pair, 1, PF_ERR_UNREACHABLE);
 	assert_non_null(strstr(pf_peer_path(pair->peer), "no answer from 127.0.0.1, UDP port "));
@@ -609,7 +616,7 @@ static void test_other_way(void **state)
 }
 
 #define IN_ALL(test)                                                                               \
-	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, IDLE)
+	IN_MODE(test, DEFAULT), IN_MODE(test, STREAM), IN_MODE(test, THREADS), IN_MODE(test, WAIT)
 
 /* ---- memory of rings ---- */
 
@@ -618,7 +625,8 @@ static void test_other_way(void **state)
 static struct pair *start_small(void **state, unsigned partners)
 {
 	struct pair_setup setup = { PAIR_MODE(state), .partners = partners, .window = MIB,
-				    .error_here = pair_note_error };
+				    .receive = pair_count_message,
+				    .peer_event_here = pair_note_end };
 
 	setup.here.ring_memory = (uint64_t)RINGS_MEMORY;
 	return pair_start(&setup);
@@ -653,7 +661,7 @@ static void test_idle_rings(void **state)
 	do {
 		status = pf_send(pair->peer, 0, NULL, 0, message, sizeof(message));
 		pf_progress(pair->context);
-		assert_true(status == PF_DONE || status == PF_ERR_AGAIN);
+		assert_true(status == PF_OK || status == PF_ERR_AGAIN);
 	} while (ring->lap < 8 * RING_LAP_FIRST);
 	/* A multiple of RING_PUBLISH_EMPTY: the reader publishes all. */
 	await_read(pair, ring);
@@ -661,7 +669,7 @@ static void test_idle_rings(void **state)
 
 	atomic_store(&pair->context->host->rings_shrunk, 0);
 	kill(pair_pid(pair, 2), SIGSTOP);
-	while ((status = pf_send(&busy->peer, 0, NULL, 0, message, sizeof(message))) == PF_DONE)
+	while ((status = pf_send(&busy->peer, 0, NULL, 0, message, sizeof(message))) == PF_OK)
 		;
 	assert_status(status, PF_ERR_AGAIN);
 	assert_true(busy->out.ring.refused);
@@ -689,13 +697,13 @@ static void test_idle_rings(void **state)
 static void test_many_rings(void **state)
 {
 	struct pair *pair = start_small(state, 1);
-	const unsigned rings = 31;
+	const unsigned rings = 63;
 
 	atomic_store(&pair->context->host->rings, rings);
 	pair_connect(pair);
 	assert_int_equal(atomic_load(&pair->context->host->rings), rings + 1);
 	assert_int_equal(rings_allowance(pair),
-			 RINGS_MEMORY - RINGS_MEMORY * 16 / rings + RINGS_MEMORY / 2);
+			 RINGS_MEMORY - RINGS_MEMORY * 32 / rings + RINGS_MEMORY / 2);
 	pair_kill(pair, 1);
 	await_error(pair);
 	assert_int_equal(atomic_load(&pair->context->host->rings), rings);
@@ -729,5 +737,5 @@ int main(void)
 		IN_MODE(test_other_way, DEFAULT),
 	};
 
-	return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
+	return pair_run_tests("peer", tests);
 }

@@ -9,28 +9,35 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/tracer.h"
+
 #define WINDOW (4 * MIB)
 
-/* From now on every thread of this process gets an error for these calls. */
-static bool forbid_copies(int error)
+/* From now on the filter answers these two system calls of every thread of this process so. */
+static bool filter_calls(unsigned call, unsigned other, uint32_t answer)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, answer),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
 
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
 	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
+static bool forbid_copies(int error)
+{
+	return filter_calls(SYS_process_vm_readv, SYS_process_vm_writev,
+			    SECCOMP_RET_ERRNO | (uint32_t)error);
 }
 
 /* Sides of the partners. Partner 1 initiates everything, partner 2 is the target. */
@@ -80,7 +87,7 @@ static void transfers(struct pair *me, pf_peer *peer)
 	pair_check(me, pair_is_fault(&completion, PF_SIDE_REMOTE, 4096));
 	completion = pair_put(me, peer, (void *)4096, remote_address(me->window), 100);
 	pair_check(me, pair_is_fault(&completion, PF_SIDE_LOCAL, 4096));
-	completion = pair_atomic(me, peer, PF_SWAP, 8, remote_address(me->window), 3, 0);
+	completion = pair_atomic(me, peer, PF_ATOMIC_SWAP, 8, remote_address(me->window), 3, 0);
 	pair_check_status(me, completion.status, PF_OK);
 	free(local);
 }
@@ -177,41 +184,95 @@ static void test_nothing_locked(void **state)
 static int single_copy_available(void)
 {
 	pf_capability list[32];
-	int count = pf_capabilities(list, ARRAY_SIZE(list)), i;
+	int count = pf_capabilities(list, sizeof(list[0]), ARRAY_SIZE(list)), i;
 
 	for (i = 0; i < count; i++) {
 		if (!strcmp(list[i].name, "single copy"))
 			return list[i].available;
 	}
-	return -1;
+	return 3;
 }
 
-/* pf_capabilities tells it also to a program that ignores the end of its children. */
-static void test_capability(void **state)
+/* The end of a child that runs pf_capabilities: 0 or 1, whether single copy is available. */
+static int available_in_child(void (*prepare)(void))
 {
 	pid_t child = fork();
 	int status;
 
 	assert_true(child >= 0);
 	if (!child) {
-		signal(SIGCHLD, SIG_IGN);
-		_exit(forbid_copies(EPERM) ? single_copy_available() : 2);
+		prepare();
+		_exit(single_copy_available());
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	return status;
+}
+
+static void lose_copies(void)
+{
+	if (!forbid_copies(EPERM))
+		_exit(2);
+}
+
+static void lose_children(void)
+{
+	if (!filter_calls(SYS_clone, SYS_clone3, SECCOMP_RET_KILL_PROCESS))
+		_exit(2);
+}
+
+static void lose_dumps(void)
+{
+	prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* pf_capabilities knows whether copies are permitted, and starts neither process nor thread. */
+static void test_capability(void **state)
+{
+	assert_int_equal(available_in_child(lose_copies), 0);
+	assert_int_equal(available_in_child(lose_children), single_copy_available() << 8);
+	/* CAP_SYS_PTRACE, which root has as a rule, makes up for it. */
+	assert_int_equal(available_in_child(lose_dumps),
+			 (single_copy_available() && tracer_is_privileged()) << 8);
+}
+
+/* Programs of other versions have shorter or longer entries. */
+static void test_capability_sizes(void **state)
+{
+	struct {
+		pf_capability known;
+		uint64_t later;
+	} longer[2];
+	struct {
+		const char *name;
+		int available;
+	} shorter[3];
+	pf_capability list[2];
+
+	memset(longer, 7, sizeof(longer));
+	memset(shorter, 7, sizeof(shorter));
+	assert_int_equal(pf_capabilities(list, sizeof(list[0]), 2), 2);
+	assert_int_equal(pf_capabilities(&longer[0].known, sizeof(longer[0]), 2), 2);
+	assert_int_equal(pf_capabilities((pf_capability *)shorter, sizeof(shorter[0]), 2), 2);
+	assert_int_equal(pf_capabilities(NULL, sizeof(list[0]), 0), 0);
+	assert_string_equal(longer[1].known.detail, list[1].detail);
+	assert_int_equal(longer[0].later | longer[1].later, 0);
+	assert_ptr_equal(shorter[1].name, list[1].name);
+	assert_int_equal(shorter[1].available, list[1].available);
+	assert_int_equal(shorter[2].available, 0x07070707);
 }
 
 int main(int argc, char **argv)
 {
-	struct CMUnitTest tests[ARRAY_SIZE(cases) + 3] = { PAIR_TEST(test_midway),
-							   PAIR_TEST(test_nothing_locked),
-							   cmocka_unit_test(test_capability) };
+	struct CMUnitTest tests[ARRAY_SIZE(cases) + 4] = {
+		PAIR_TEST(test_midway), PAIR_TEST(test_nothing_locked),
+		cmocka_unit_test(test_capability), cmocka_unit_test(test_capability_sizes)
+	};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		tests[i + 3] = (struct CMUnitTest){ cases[i].name, test_forbidden, NULL,
+		tests[i + 4] = (struct CMUnitTest){ cases[i].name, test_forbidden, NULL,
 						    pair_teardown, (void *)&cases[i] };
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests_name("permission", tests, NULL, NULL);
+	return pair_run_tests("permission", tests);
 }

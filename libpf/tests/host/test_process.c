@@ -29,8 +29,11 @@ static struct {
 	char text[200];
 } error;
 
-static void on_error(pf_context *context, pf_peer *peer, int status, const char *text, void *arg)
+static void on_end(pf_context *context, pf_peer *peer, enum pf_peer_state reason, int status,
+		   const char *text, void *arg)
 {
+	if (reason == PF_PEER_LEFT)
+		return;
 	error.count++;
 	error.status = status;
 	snprintf(error.text, sizeof(error.text), "%s", text);
@@ -42,19 +45,25 @@ static void await_error(struct pair *pair)
 		pair_progress(pair);
 }
 
-static struct pair *start(void (*partner)(struct pair *me))
+static struct pair *start_prepared(void (*prepare)(struct pair *me),
+				   void (*partner)(struct pair *me))
 {
 	struct pair_setup setup = { .here = pair_options(),
 				    .there = pair_options(),
 				    .window = 4096,
+				    .prepare = prepare,
 				    .partner = partner,
-				    .error_here = on_error };
+				    .peer_event_here = on_end };
 
 	memset(&error, 0, sizeof(error));
 	return pair_start(&setup);
 }
 
-/* Its child has the sockets too, and keeps them open for as long as it lives. */
+static struct pair *start(void (*partner)(struct pair *me))
+{
+	return start_prepared(NULL, partner);
+}
+
 /* End, and leave a child that keeps what it inherited. */
 static void leave_child(struct pair *me)
 {
@@ -72,7 +81,7 @@ static void leave_child(struct pair *me)
 
 static void leave_child_later(struct pair *me)
 {
-	pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_DONE);
+	pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_OK);
 	pair_await(me, 0, 1);
 	leave_child(me);
 }
@@ -125,9 +134,10 @@ static void test_descriptors_return(void **state)
 				  sizeof(bytes))
 				 .status,
 			 PF_OK);
-	assert_int_equal(
-		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status,
-		PF_OK);
+	assert_int_equal(pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8,
+				     remote_address(pair->window), 1, 0)
+				 .status,
+			 PF_OK);
 	assert_true(count_descriptors() > before);
 	pair_kill(pair, 1);
 	await_error(pair);
@@ -193,24 +203,42 @@ static void test_called_exhausted(void **state)
 
 #define SPARE_DESCRIPTORS 32
 
+static int spares[SPARE_DESCRIPTORS];
+
+/*
+ * Before the partner opens the context. A limit of descriptors is one of numbers, and a call by the test takes
+ * some at any time: spare numbers above those that the call gives back are above a limit at the first free
+ * number, and no use when closed.
+ */
+static void spare_take(struct pair *me)
+{
+	int i;
+
+	for (i = 0; i < SPARE_DESCRIPTORS; i++)
+		pair_check(me, (spares[i] = dup(0)) > 0);
+}
+
+static void spare_close(void)
+{
+	int i;
+
+	for (i = 0; i < SPARE_DESCRIPTORS; i++)
+		close(spares[i]);
+}
+
 /* Number 0 of the test: whether it calls the test before. */
 static void lose_caller(struct pair *me)
 {
-	int spare[SPARE_DESCRIPTORS], i;
-
-	for (i = 0; i < SPARE_DESCRIPTORS; i++)
-		pair_check(me, (spare[i] = dup(0)) > 0);
 	pair_await(me, 0, 1);
 	if (*pair_value(me, 0, 0)) {
-		pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_DONE);
-		while (peer_state(me->peer) != PEER_LINKED)
+		pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_OK);
+		while (peer_state(me->peer) != PF_PEER_CONNECTED)
 			pair_progress(me);
 	}
 	limit_descriptors(me, true);
 	pair_say(me, 1);
 	pair_await(me, 0, 2);
-	for (i = 0; i < SPARE_DESCRIPTORS; i++)
-		close(spare[i]);
+	spare_close();
 	while (pf_send(me->peer, 0, "x", 1, NULL, 0) != PF_ERR_PEER)
 		pair_progress(me);
 	pair_say(me, 2);
@@ -224,7 +252,7 @@ static void test_given_up(void **state)
 	unsigned called;
 
 	for (called = 0; called < 2; called++) {
-		struct pair *pair = start(lose_caller);
+		struct pair *pair = start_prepared(spare_take, lose_caller);
 
 		*pair_value(pair, 0, 0) = called;
 		pair_say(pair, 1);
@@ -243,29 +271,24 @@ static void test_given_up(void **state)
 /* It connects to the test only to answer, and for a while it cannot. */
 static void answer_late(struct pair *me)
 {
-	int spare[SPARE_DESCRIPTORS], i;
-
-	for (i = 0; i < SPARE_DESCRIPTORS; i++)
-		pair_check(me, (spare[i] = dup(0)) > 0);
 	/* The service thread has answered the call; nothing was sent to the test yet. */
 	pair_watch(me, 0, 1);
 	limit_descriptors(me, true);
 	while (!load64(me->window))
 		pair_progress(me);
-	for (i = 0; i < SPARE_DESCRIPTORS; i++)
-		close(spare[i]);
+	spare_close();
 	pair_serve(me);
 }
 
 /* An answer that cannot be sent for want of a descriptor waits for one. */
 static void test_answer_exhausted(void **state)
 {
-	struct pair *pair = start(answer_late);
+	struct pair *pair = start_prepared(spare_take, answer_late);
 	struct pair_done done = { 0 };
 
-	assert_ok(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
-			    pair_completed, &done));
-	while (peer_state(pair->peer) != PEER_LINKED)
+	assert_pending(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window), 1, 0,
+				 pair_completed, &done));
+	while (peer_state(pair->peer) != PF_PEER_CONNECTED)
 		pair_progress(pair);
 	pair_say(pair, 1);
 	pair_await_done(pair, &done, 1);
@@ -330,8 +353,7 @@ static void send_after_limit(struct pair *me)
 	pair_check(me, !setrlimit(RLIMIT_FSIZE, &limit));
 	for (i = 0; i < 100; i++) {
 		pattern_fill(message, sizeof(message), i);
-		pair_check_status(me, pair_send(me, me->peer, 0, message, sizeof(message)),
-				  PF_DONE);
+		pair_check_status(me, pair_send(me, me->peer, 0, message, sizeof(message)), PF_OK);
 	}
 	/* Through the ring by the kernel, which would write to the file. */
 	pair_check_status(me,
@@ -374,7 +396,7 @@ static void test_no_descriptor(void **state)
 	pair_end(pair);
 }
 
-static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+static void check_message(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 			  size_t length, void *arg)
 {
 	struct pair *me = arg;
@@ -392,7 +414,7 @@ static void test_short_files_later(void **state)
 				    .window = 4096,
 				    .partner = send_after_limit,
 				    .receive_here = check_message,
-				    .error_here = on_error };
+				    .peer_event_here = on_end };
 	struct pair *pair;
 
 	memset(&error, 0, sizeof(error));
@@ -423,7 +445,8 @@ static void test_soft_limit_faults(void **state)
 
 	/* No transfer yet, so no look. */
 	assert_ok(
-		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status);
+		pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window), 1, 0)
+			.status);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit_descriptors(pair, false);
 	assert_ok(pair_put(pair, pair->peer, &byte, remote_address(pair->window), 1).status);
@@ -456,7 +479,7 @@ static void *run_on(void *arg)
 			  pf_pager_register(me->context, paged, page, supply_nothing, NULL, &pager),
 			  PF_OK);
 	pf_pager_unregister(pager);
-	pair_check_status(me, pf_open(&me->options, &other), PF_OK);
+	pair_check_status(me, pf_open(&me->options, NULL, &other), PF_OK);
 	pf_close(other);
 	pair_serve(me);
 	pf_close(me->context);
@@ -486,7 +509,8 @@ static void test_main_thread(void **state)
 	pair_say(pair, 2);
 	pair_exchange(pair, 1, local, pair->window, 4096, 3);
 	assert_ok(
-		pair_atomic(pair, pair->peer, PF_ADD, 8, remote_address(pair->window), 1, 0).status);
+		pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window), 1, 0)
+			.status);
 	if (!pair_on_device(&pair->options))
 		assert_non_null(strstr(pf_peer_path(pair->peer), "main thread has ended"));
 	assert_int_equal(error.count, 0);
@@ -504,7 +528,7 @@ static void test_soft_limit_open(void **state)
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit_descriptors(pair, false);
-	assert_ok(pf_open(&pair->options, &other));
+	assert_ok(pf_open(&pair->options, NULL, &other));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit_descriptors(pair, false);
 	assert_ok(pf_descriptor(other, &fd));
@@ -644,7 +668,7 @@ static void test_few_descriptors(void **state)
 	/* The partner has touched the page: where none is absent, no mappings are looked at. */
 	pair_await_value(pair, 1, 1, 1);
 	/* Both directions. */
-	assert_ok(pair_atomic(pair, pair->peer, PF_ADD, 8, there, 1, 0).status);
+	assert_ok(pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8, there, 1, 0).status);
 	assert_ok(pair_put(pair, pair->peer, &word, there, sizeof(word)).status);
 	assert_ok(pair_get(pair, pair->peer, &word, there, sizeof(word)).status);
 	assert_in_range(count_descriptors() - before, 2,
@@ -776,9 +800,9 @@ static void test_number_reused(void **state)
 		successor(told[0]);
 	/* Without the privilege the kernel chooses the numbers: then only the mark was tested. */
 	for (i = 0; i < 100 && child > 0; i++) {
-		assert_status(pf_put(pair->peer, &value, remote_address(&private_word), 8, NULL,
+		assert_status(pf_put(pair->peer, &value, remote_address(&private_word), 8, 0, NULL,
 				     NULL),
-			      PF_OK);
+			      PF_PENDING);
 		pf_progress(pair->context);
 	}
 	if (child > 0) {
@@ -830,7 +854,7 @@ static int flushed;
 
 static void flush_inside(pf_context *context, const pf_completion *completion)
 {
-	flushed = pf_flush(context, NULL);
+	flushed = pf_flush(context, NULL, PF_FOREVER);
 }
 
 /* From a callback, pf_flush would wait for the very operation that the callback is of. */
@@ -844,10 +868,10 @@ static void flush_in_callback(bool threads)
 	setup.here.threads = threads;
 	pair = pair_start(&setup);
 	flushed = 1;
-	assert_int_equal(pf_atomic(pair->peer, PF_ADD, 8, 1, remote_address(pair->window), 1, 0,
+	assert_int_equal(pf_atomic(pair->peer, PF_ATOMIC_ADD, 8, remote_address(pair->window), 1, 0,
 				   flush_inside, NULL),
-			 PF_OK);
-	assert_int_equal(pf_flush(pair->context, NULL), PF_OK);
+			 PF_PENDING);
+	assert_int_equal(pf_flush(pair->context, NULL, PF_FOREVER), PF_OK);
 	assert_int_equal(flushed, PF_ERR_ARGUMENT);
 	pair_end(pair);
 }
@@ -885,5 +909,5 @@ int main(void)
 		cmocka_unit_test_teardown(test_flush, pair_teardown),
 	};
 
-	return cmocka_run_group_tests_name("process", tests, NULL, NULL);
+	return pair_run_tests("process", tests);
 }

@@ -213,7 +213,7 @@ static void test_long_block(void **state)
 	pair_post(pair, pair->peer, PUT, local, remote_address(pair->window), length, &done);
 	transfer = (struct transfer *)pair->context->operations.posted.next;
 	transfer->run = transfer->run_end = transfer->front = transfer->length;
-	assert_non_null(block_new(transfer, 0, transfer->length));
+	assert_non_null(block_new(transfer, transfer->pieces, 0, transfer->length));
 	pair_await_done(pair, &done, 1);
 	faulty_stop();
 	assert_ok(done.last.status);
@@ -262,7 +262,7 @@ static void test_others_go_on(void **state)
 	pair_post(pair, pair->peer, PUT, local, remote_address(pair->window), 1000000, &parked);
 	for (i = 0; i < 20; i++) {
 		pair_verify(pair, 1, PUT, other, pair->window + WINDOW / 2, 1 + i * 50000, i);
-		assert_status(pair_send(pair, pair->peer, 1, "x", 1), PF_DONE);
+		assert_status(pair_send(pair, pair->peer, 1, "x", 1), PF_OK);
 	}
 	pair_await_value(pair, 1, 0, 20);
 	assert_int_equal(parked.count, 0);
@@ -293,7 +293,7 @@ static void test_peer_dies(void **state)
 
 	faulty_stop();
 	pair = pair_open(state, .window = WINDOW, .work = ask_for_page,
-			 .error_here = pair_note_error);
+			 .peer_event_here = pair_note_end);
 	pair_connect(pair);
 	faulty_start(local, WINDOW, true);
 	faulty.held = true;
@@ -430,7 +430,7 @@ static void test_userfault(void **state)
 
 #define IN_ALL(test)                                                                               \
 	IN_MODE(test, DEFAULT), IN_MODE(test, ALONE), IN_MODE(test, STREAM),                       \
-		IN_MODE(test, THREADS), IN_MODE(test, IDLE)
+		IN_MODE(test, THREADS), IN_MODE(test, WAIT)
 
 int main(void)
 {
@@ -440,5 +440,5 @@ int main(void)
 		IN_ALL(test_close),      IN_ALL(test_others_go_on), IN_ALL(test_userfault),
 	};
 
-	return cmocka_run_group_tests_name("retransmit", tests, NULL, NULL);
+	return pair_run_tests("retransmit", tests);
 }

@@ -88,7 +88,7 @@ static void target_run(const struct tracer_case *now)
 	options.ptracer = now->ptracer;
 	if (now->named)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	shared->target = pf_open(&options, &context) == PF_OK ? getpid() : -1;
+	shared->target = pf_open(&options, NULL, &context) == PF_OK ? getpid() : -1;
 	for (;;)
 		pause();
 }

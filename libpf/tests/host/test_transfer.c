@@ -139,8 +139,8 @@ static void test_nothing(void **state)
 	struct pair *pair = pair_open(state, .window = WINDOW);
 	struct pair_done done = { 0 };
 
-	assert_status(pf_put(pair->peer, NULL, 0, 0, pair_completed, &done), PF_DONE);
-	assert_status(pf_get(pair->peer, pair->window, 1, 0, pair_completed, &done), PF_DONE);
+	assert_status(pf_put(pair->peer, NULL, 0, 0, 0, pair_completed, &done), PF_OK);
+	assert_status(pf_get(pair->peer, pair->window, 1, 0, pair_completed, &done), PF_OK);
 	pf_progress(pair->context);
 	assert_int_equal(done.count, 0);
 	pair_end(pair);
@@ -166,7 +166,7 @@ static void test_overflow(void **state)
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_status(pf_put(pair->peer, cases[i].local, cases[i].remote, cases[i].length,
-				     NULL, NULL),
+				     0, NULL, NULL),
 			      PF_ERR_ARGUMENT);
 		assert_status(pf_get(pair->peer, cases[i].local, cases[i].remote, cases[i].length,
 				     NULL, NULL),
@@ -200,7 +200,7 @@ static void test_tags(void **state)
 		assert_ok(pair_get(pair, pair->peer, tagged(local), there, lengths[i]).status);
 		assert_pattern(local, lengths[i], i + 1);
 		memset(window, 0, sizeof(uint64_t));
-		assert_ok(pair_atomic(pair, pair->peer, PF_ADD, 8, there, 7, 0).status);
+		assert_ok(pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8, there, 7, 0).status);
 		assert_int_equal(load64(window), 7);
 	}
 	free(local);
@@ -215,15 +215,15 @@ static void test_flush(void **state)
 	uint8_t *local = test_alloc(MIB);
 	size_t i;
 
-	assert_ok(pf_flush(pair->context, NULL));
+	assert_ok(pf_flush(pair->context, NULL, PF_FOREVER));
 	for (i = 0; i < 8; i++) {
 		uint8_t *window = pair->window + i * MIB;
 
 		pattern_fill(local, MIB, i);
-		assert_in_range(pf_put(pair->peer, local, pair_there(pair, 1, window), MIB - i,
+		assert_in_range(pf_put(pair->peer, local, pair_there(pair, 1, window), MIB - i, 0,
 				       NULL, NULL),
-				PF_OK, PF_DONE);
-		assert_ok(pf_flush(pair->context, i & 1 ? pair->peer : NULL));
+				PF_OK, PF_PENDING);
+		assert_ok(pf_flush(pair->context, i & 1 ? pair->peer : NULL, PF_FOREVER));
 		pair_check_pattern(pair, window, MIB - i, i);
 	}
 	assert_int_equal(pf_stat(pair->context, PF_STAT_PUTS), 8);
@@ -243,7 +243,7 @@ struct many {
 	struct pair_done done;
 };
 
-static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+static void check_message(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 			  size_t length, void *arg)
 {
 	struct pair *me = arg;
@@ -281,10 +281,10 @@ static void test_many(void **state)
 		pair_post(pair, pair->peer, one->direction, one->local,
 			  pair_there(pair, 1, one->remote), one->length, &one->done);
 		pattern_fill(message, length, sent);
-		assert_status(pair_send(pair, pair->peer, (uint8_t)sent, message, length), PF_DONE);
+		assert_status(pair_send(pair, pair->peer, (uint8_t)sent, message, length), PF_OK);
 		sent++;
 	}
-	assert_ok(pf_flush(pair->context, pair->peer));
+	assert_ok(pf_flush(pair->context, pair->peer, PF_FOREVER));
 	for (one = many; one < many + MANY; one++) {
 		assert_int_equal(one->done.count, 1);
 		assert_int_equal(one->done.failed, 0);
@@ -330,7 +330,7 @@ static void transfer_again(pf_context *context, const pf_completion *completion)
 	(*pair_value(me, me->side, BUSY_COUNT))++;
 	if (endless)
 		pair_check(me, pf_get(me->peer, half + MIB, pair_there(me, 0, half), MIB,
-				      transfer_again, me) == PF_OK);
+				      transfer_again, me) == PF_PENDING);
 }
 
 /* The partner has transfers from now on, or no longer. */
@@ -515,13 +515,13 @@ static bool claim_run(struct claimed *claimed, const pf_options *options)
 
 	claimed->local = test_alloc(LONGEST);
 	claimed->remote = test_alloc(LONGEST);
-	assert_ok(pf_open(options, &claimed->context));
-	assert_ok(pf_open(options, &claimed->other));
+	assert_ok(pf_open(options, NULL, &claimed->context));
+	assert_ok(pf_open(options, NULL, &claimed->other));
 	pf_address(claimed->other, address, &length);
 	assert_ok(pf_peer_open(claimed->context, address, length, NULL, &peer));
-	assert_ok(pf_get(peer, claimed->local, remote_address(claimed->remote), LONGEST, ignore,
-			 NULL));
-	while (peer_state(peer) != PEER_LINKED)
+	assert_pending(pf_get(peer, claimed->local, remote_address(claimed->remote), LONGEST,
+			      ignore, NULL));
+	while (peer_state(peer) != PF_PEER_CONNECTED)
 		pf_progress(claimed->context);
 	if (!strstr(pf_peer_path(peer), "from both ends"))
 		return false;
@@ -618,11 +618,11 @@ static void test_short_puts(void **state)
 	pf_peer *peer;
 
 	assert_true(bad != MAP_FAILED);
-	assert_ok(pf_open(&options, &context));
-	assert_ok(pf_open(&options, &other));
+	assert_ok(pf_open(&options, NULL, &context));
+	assert_ok(pf_open(&options, NULL, &other));
 	pf_address(other, address, &size);
 	assert_ok(pf_peer_open(context, address, size, NULL, &peer));
-	assert_ok(pf_put(peer, local, remote_address(remote), 1, pair_completed, &done[0]));
+	assert_pending(pf_put(peer, local, remote_address(remote), 1, 0, pair_completed, &done[0]));
 	while (!done[0].count) {
 		pf_progress(context);
 		pf_progress(other);
@@ -635,12 +635,12 @@ static void test_short_puts(void **state)
 		if (i != SHORT_BAD_HERE)
 			pattern_fill(from, SHORT_APART, i);
 		memset(remote + i * SHORT_APART, 0, SHORT_APART);
-		assert_ok(pf_put(peer, from, remote_address(to), short_length(i), pair_completed,
-				 &done[i]));
+		assert_pending(pf_put(peer, from, remote_address(to), short_length(i), 0,
+				      pair_completed, &done[i]));
 	}
 	pf_progress(context);
 	assert_in_range(((struct host_peer *)peer)->requests_waiting, 1, SHORT_PUTS / 8);
-	while (pf_flush_test(context, NULL, pf_posted(context, NULL)) != PF_DONE) {
+	while (pf_flush_test(context, NULL, pf_posted(context, NULL)) == PF_PENDING) {
 		pf_progress(context);
 		pf_progress(other);
 	}
@@ -676,12 +676,12 @@ static void test_stream_bytes(void **state)
 	unsigned done = 0;
 	pf_peer *peer;
 
-	assert_ok(pf_open(&options, &context));
-	assert_ok(pf_open(&options, &other));
+	assert_ok(pf_open(&options, NULL, &context));
+	assert_ok(pf_open(&options, NULL, &other));
 	pf_address(other, address, &length);
 	assert_ok(pf_peer_open(context, address, length, NULL, &peer));
-	assert_ok(pf_put(peer, local, remote_address(remote), LONGEST, count_done, &done));
-	assert_ok(pf_get(peer, local, remote_address(remote), LONGEST, count_done, &done));
+	assert_pending(pf_put(peer, local, remote_address(remote), LONGEST, 0, count_done, &done));
+	assert_pending(pf_get(peer, local, remote_address(remote), LONGEST, count_done, &done));
 	while (done < 2) {
 		pf_progress(context);
 		pf_progress(other);
@@ -754,7 +754,7 @@ int main(int argc, char **argv)
 		IN_MODE(test_sizes, THREADS),
 		IN_MODE(test_sizes, SHORT_RUNS),
 		IN_MODE(test_sizes, SMALL_BLOCKS),
-		IN_MODE(test_sizes, IDLE),
+		IN_MODE(test_sizes, WAIT),
 		IN_MODE(test_many, DEFAULT),
 		IN_MODE(test_many, SHARE_ALL),
 		IN_MODE(test_many, STREAM),
@@ -762,7 +762,7 @@ int main(int argc, char **argv)
 		IN_MODE(test_many, SMALL_RING_STREAM),
 		IN_MODE(test_many, THREADS),
 		IN_MODE(test_many, SHORT_RUNS),
-		IN_MODE(test_many, IDLE),
+		IN_MODE(test_many, WAIT),
 		IN_MODE(test_crossing, DEFAULT),
 		IN_MODE(test_crossing, STREAM),
 		IN_MODE(test_crossing, THREADS),
@@ -775,7 +775,7 @@ int main(int argc, char **argv)
 #endif
 		IN_MODE(test_flush, DEFAULT),
 		IN_MODE(test_flush, STREAM),
-		IN_MODE(test_flush, IDLE),
+		IN_MODE(test_flush, WAIT),
 		IN_MODE(test_both_ends, DEFAULT),
 		IN_MODE_UNLESS(net, test_busy, DEFAULT),
 		IN_MODE_UNLESS(net, test_busy_burst, DEFAULT),

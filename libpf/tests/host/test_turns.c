@@ -45,16 +45,17 @@ static void group_open(struct group *group, const pf_options *options)
 	*group = (struct group){ .local = test_alloc(2 * LONG), .remote = test_alloc(2 * LONG) };
 	pattern_fill(group->remote, 2 * LONG, 1);
 	memset(group->local, 0, 2 * LONG);
-	assert_ok(pf_open(options, &group->context));
+	assert_ok(pf_open(options, NULL, &group->context));
 	for (i = 0; i < ARRAY_SIZE(group->peers); i++) {
 		length = sizeof(address);
-		assert_ok(pf_open(options, &group->others[i]));
+		assert_ok(pf_open(options, NULL, &group->others[i]));
 		pf_address(group->others[i], address, &length);
 		assert_ok(pf_peer_open(group->context, address, length, NULL, &group->peers[i]));
 		/* Both directions are connected once it is answered. */
-		assert_ok(pf_atomic(group->peers[i], PF_ADD, 8, 1,
-				    remote_address(group->remote) + LONG, 0, 0, set_done, &done));
-		for (done = false; !done || peer_state(group->peers[i]) != PEER_LINKED;) {
+		assert_pending(pf_atomic(group->peers[i], PF_ATOMIC_ADD, 8,
+					 remote_address(group->remote) + LONG, 0, 0, set_done,
+					 &done));
+		for (done = false; !done || peer_state(group->peers[i]) != PF_PEER_CONNECTED;) {
 			pf_progress(group->context);
 			pf_progress(group->others[i]);
 		}
@@ -92,8 +93,8 @@ static void group_open_long(struct group *group, void **state, bool *done)
 	options.run_max = RUN;
 	options.share_min = RUN;
 	group_open(group, &options);
-	assert_ok(pf_get(group->peers[0], group->local, remote_address(group->remote), LONG,
-			 set_done, done));
+	assert_pending(pf_get(group->peers[0], group->local, remote_address(group->remote), LONG,
+			      set_done, done));
 }
 
 /* A long transfer with one peer leaves every second run to a transfer with another. */
@@ -103,8 +104,9 @@ static void test_short_beside_long(void **state)
 	unsigned calls;
 
 	group_open_long(&group, state, &group.done[0]);
-	assert_ok(pf_get(group.peers[1], group.local + LONG, remote_address(group.remote) + LONG,
-			 SHORT, set_done, &group.done[1]));
+	assert_pending(pf_get(group.peers[1], group.local + LONG,
+			      remote_address(group.remote) + LONG, SHORT, set_done,
+			      &group.done[1]));
 	/* One run in each call, and at the next turn it is found to have ended. */
 	for (calls = 0; !group.done[1] && calls < 2 * SHORT / RUN + 2; calls++)
 		pf_progress(group.context);
@@ -124,9 +126,9 @@ static void test_atomic_beside_long(void **state)
 
 	group_open_long(&group, state, &group.done[2]);
 	for (i = 0; i < ARRAY_SIZE(group.peers); i++)
-		assert_ok(pf_atomic(group.peers[i], PF_ADD, 8, 1,
-				    remote_address(group.remote) + LONG + 64 * i, 1, 0, set_done,
-				    &group.done[i]));
+		assert_pending(pf_atomic(group.peers[i], PF_ATOMIC_ADD, 8,
+					 remote_address(group.remote) + LONG + 64 * i, 1, 0,
+					 set_done, &group.done[i]));
 	/* Sent in the first call, answered, and taken note of in the second. */
 	for (i = 0; i < 2; i++)
 		group_poll(&group);
@@ -163,9 +165,9 @@ static void test_many_open(void **state)
 	atomic_store(&peer->route, &counted);
 	moves = 0;
 	for (i = 0; i < GETS; i++)
-		assert_ok(pf_get(group.peers[0], group.local + 16 * i,
-				 remote_address(group.remote) + 8 * i, 8, count_done,
-				 &group.count));
+		assert_pending(pf_get(group.peers[0], group.local + 16 * i,
+				      remote_address(group.remote) + 8 * i, 8, count_done,
+				      &group.count));
 	/* The peer reads nothing: there is room for some, and the next is tried in each call. */
 	for (i = 0; i < GETS; i++)
 		pf_progress(group.context);
@@ -215,8 +217,8 @@ static void test_parked_blocks(void **state)
 		munmap(paged, length);
 		skip();
 	}
-	assert_ok(pf_get(group.peers[0], group.local, remote_address(paged), length, set_done,
-			 &group.done[0]));
+	assert_pending(pf_get(group.peers[0], group.local, remote_address(paged), length, set_done,
+			      &group.done[0]));
 	for (i = 0; i < 4 * TRANSFER_PARKED_MOST; i++)
 		pf_progress(group.context);
 	transfer = (struct transfer *)group.context->operations.active.next;

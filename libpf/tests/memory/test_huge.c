@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Huge pages: their size, hints for memory that will be written, and collapsing hot ranges. */
+/* Huge pages: their size, and hints for memory that will be written. */
 #include "unit.h"
 
 #include <fcntl.h>
@@ -255,87 +255,6 @@ static void test_renewals(void **state)
 	assert_in_range(absent, 100, 500);
 }
 
-static unsigned requests(const struct service *service)
-{
-	const struct task *task;
-	unsigned count = 0;
-
-	STAILQ_FOREACH(task, &service->tasks, next)
-		count++;
-	return count;
-}
-
-/* A range of one huge page is requested once, when enough bytes were moved in it. */
-static void test_collapse(void **state)
-{
-	const uint64_t sizes[] = { 2 << 20, 32 << 20 };
-	struct collapse collapse;
-	struct service service;
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		const uint64_t size = sizes[i], at = 5 * size;
-
-		assert_int_equal(service_open(&service), PF_OK);
-		collapse_init(&collapse, size, size, &service, NULL);
-		/* The last byte of the range is missing; the rest lies in the next range. */
-		collapse_note(&collapse, (void *)(uintptr_t)(at + 1), size);
-		assert_int_equal(requests(&service), 0);
-		collapse_note(&collapse, (void *)(uintptr_t)at, 1);
-		assert_int_equal(requests(&service), 1);
-		collapse_note(&collapse, (void *)(uintptr_t)at, size);
-		assert_int_equal(requests(&service), 1);
-		collapse_note(&collapse, (void *)(uintptr_t)(at + size), size - 1);
-		assert_int_equal(requests(&service), 2);
-		service_close(&service);
-	}
-	collapse_init(&collapse, 1, 512 << 20, NULL, NULL);
-	assert_int_equal(collapse.threshold, 0);
-}
-
-/* One range, all of its pages present but the last one, in new memory. */
-static char *all_but_one(uint64_t size, void **map)
-{
-	char *range;
-
-	*map = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(*map, MAP_FAILED);
-	range = (char *)(uintptr_t)(((uint64_t)(uintptr_t)*map / size + 1) * size);
-	madvise(range, size, MADV_NOHUGEPAGE);
-	memset(range, 1, size - page_size());
-	madvise(range, size, MADV_HUGEPAGE);
-	return range;
-}
-
-/*
- * Only a range whose pages are all present is collapsed. The kernel's own thread may collapse it
- * before we look, and brings in the last page: hardly three times.
- */
-static void test_collapse_range(void **state)
-{
-	const uint64_t size = huge_page_size(HUGE_PAGE_FILE);
-	unsigned tries = 3;
-	void *map;
-	char *range;
-
-	(void)state;
-	for (;;) {
-		range = all_but_one(size, &map);
-		if (!collapse_range((uint64_t)(uintptr_t)range, size))
-			break;
-		munmap(map, 2 * size);
-		assert_int_not_equal(--tries, 0);
-	}
-	memset(range, 1, size);
-	if (!collapse_range((uint64_t)(uintptr_t)range, size)) {
-		munmap(map, 2 * size);
-		skip(); /* no huge pages, no MADV_COLLAPSE, or no memory for one */
-	}
-	assert_int_equal(*range, 1);
-	munmap(map, 2 * size);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,8 +264,6 @@ int main(void)
 		cmocka_unit_test(test_expect_long),
 		cmocka_unit_test(test_mapped_anew),
 		cmocka_unit_test(test_renewals),
-		cmocka_unit_test(test_collapse),
-		cmocka_unit_test(test_collapse_range),
 	};
 
 	return cmocka_run_group_tests_name("huge", tests, NULL, NULL);

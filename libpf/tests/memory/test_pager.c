@@ -236,7 +236,7 @@ static void test_loads(void **state)
 	struct paged paged = { 0 };
 	uint64_t window = pair_there(pair, 1, pair->window);
 	pthread_t threads[2];
-	unsigned rounds = quick_or(2, 20), round, i;
+	unsigned rounds = quick_or(2, 6), round, i;
 	void *wrong;
 
 	paged_open(&paged, pair);
@@ -474,7 +474,7 @@ static void test_evicted(void **state)
 	struct pair *pair = pair_open(state, .partner = serve_evicted);
 	const size_t length = 65536;
 	uint8_t *local = test_alloc(length);
-	unsigned rounds = quick_or(REPEAT(200), REPEAT(2000));
+	unsigned rounds = quick_or(REPEAT(200), REPEAT(500));
 	uint64_t remote = await_remote(pair) + UNALIGNED;
 
 	while (rounds--) {
@@ -768,7 +768,7 @@ static void test_other_context(void **state)
 	pf_context *context;
 
 	paged_open(&paged, pair);
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	assert_ok(pf_pager_register(context, other.start, LENGTH, supply, &other, &other.pager));
 	assert_ok(pair_put(pair, pair->peer, other.start, window, LENGTH).status);
 	assert_true(other.calls > 0);
@@ -929,7 +929,7 @@ static void copy_payload(void *destination, size_t length, void *from)
 }
 
 /* A message is the address of a page, and what the pager supplied for it. */
-static void check_message(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+static void check_message(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 			  size_t length, void *arg)
 {
 	struct pair *me = arg;
@@ -959,8 +959,8 @@ static void test_messages(void **state)
 	struct pair *pair;
 	int status;
 
-	/* When pf_progress sleeps, the service thread receives from the network. */
-	setup.here.idle_polls = 100;
+	/* When pf_wait sleeps, the service thread receives from the network. */
+	setup.here.wake = 1;
 	pair = pair_start(&setup);
 	paged_open(&paged, pair);
 	for (round = 0; round < rounds; round++) {
@@ -975,7 +975,7 @@ static void test_messages(void **state)
 					     pf_send_pack(pair->peer, 1, &address, sizeof(address),
 							  PAYLOAD, copy_payload, page);
 		} while (status == PF_ERR_AGAIN);
-		assert_status(status, PF_DONE);
+		assert_status(status, PF_OK);
 	}
 	pair_await_value(pair, 1, 0, rounds);
 	paged_close(&paged);
@@ -991,11 +991,11 @@ static void test_atomics(void **state)
 	struct pair *pair;
 	uint64_t remote;
 
-	setup.there.idle_polls = 100;
+	setup.there.wake = 1;
 	pair = pair_start(&setup);
 	remote = await_remote(pair);
 	for (i = 0; i < rounds; i++)
-		assert_ok(pair_atomic(pair, pair->peer, PF_ADD, 8,
+		assert_ok(pair_atomic(pair, pair->peer, PF_ATOMIC_ADD, 8,
 				      remote + random_below(&numbers, LENGTH / 8) * 8, 1, 0)
 				  .status);
 	pair_end(pair);
@@ -1103,7 +1103,7 @@ static void test_paced(void **state)
 /* The same until the peer ends. */
 static void test_paced_gone(void **state)
 {
-	struct pair *pair = pair_open(state, .work = own_held, .error_here = pair_note_error);
+	struct pair *pair = pair_open(state, .work = own_held, .peer_event_here = pair_note_end);
 	struct memory *memory = &pair->context->memory;
 	struct pair_done done = { 0 };
 	uint8_t *local = test_alloc(PAGE);
@@ -1164,7 +1164,7 @@ int main(int argc, char **argv)
 		cmocka_set_test_filter(argv[1]);
 	failed = pair_run_tests("pager", tests);
 	if (pair_over_net(&options))
-		failed += cmocka_run_group_tests_name("pager, network", net, NULL, NULL);
+		failed += pair_run_tests("pager, network", net);
 	else
 		failed += pair_run_tests("pager, host", host);
 	return failed;

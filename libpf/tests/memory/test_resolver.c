@@ -8,8 +8,10 @@
 #include <semaphore.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/page.h"
@@ -79,17 +81,22 @@ static void done(struct resolution *resolution)
 	sem_post(&asked->done);
 }
 
-static void fixture_open(struct fixture *fixture)
+/* With memory of that mapping. */
+static void fixture_open_mapped(struct fixture *fixture, char *pages)
 {
-	*fixture = (struct fixture){ 0 };
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	*fixture = (struct fixture){ .pages = pages };
 	pagers_init(&fixture->pagers, NULL, NULL);
 	residency_open(&fixture->residency, getpid(), 0, NULL);
 	pace_init(&fixture->pace, 100, &fixture->activity);
 	resolver_init(&fixture->resolver, &fixture->pagers, &fixture->residency, &fixture->pace,
 		      PF_POLICY_TOUCH, NULL);
-	fixture->pages = mmap(NULL, PAGES * page_size(), PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(fixture->pages, MAP_FAILED);
+}
+
+static void fixture_open(struct fixture *fixture)
+{
+	fixture_open_mapped(fixture, mmap(NULL, PAGES * page_size(), PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
 static void fixture_close(struct fixture *fixture)
@@ -145,6 +152,85 @@ static bool idles(struct resolver *resolver)
 	idle = resolver->idle == 1;
 	pthread_mutex_unlock(&resolver->lock);
 	return idle;
+}
+
+/* The calling thread maps pages of the page cache; a resolver thread does what may wait. */
+static void test_cached(void **state)
+{
+	const size_t length = PAGES * page_size();
+	char path[] = "/var/tmp/libpf-test-XXXXXX";
+	int file = mkstemp(path);
+	struct fixture fixture;
+	struct asked asked;
+	struct stat status;
+
+	assert_true(file >= 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(ftruncate(file, (off_t)length), 0);
+	assert_int_equal(pwrite(file, "x", 1, (off_t)page_size()), 1);
+	/* QEMU's emulator of programs shows the mappings that there were at its opening. */
+	fixture_open_mapped(&fixture,
+			    mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+	assert_int_equal(fstat(file, &status), 0);
+	if (major(status.st_dev)) {
+		submit_for(&fixture, &asked, 1, done);
+		sem_wait(&asked.done);
+		assert_int_equal(fixture.resolver.started, 0);
+		assert_int_equal(asked.resolution.status, PF_OK);
+		/* Other pages of the file may need the disk. */
+		assert_int_equal(asked.resolution.kind, FAULT_MAJOR);
+		assert_int_equal(fixture.pages[page_size()], 'x');
+	} else {
+		print_message("# %s is on no disk\n", path);
+	}
+	submit(&fixture, &asked, 1, NULL);
+	assert_int_equal(fixture.resolver.started, 1);
+	sem_wait(&asked.done);
+	assert_int_equal(asked.resolution.status, PF_OK);
+	fixture_close(&fixture);
+	/* Shared memory: a userfaultfd may keep its pages. */
+	fixture_open_mapped(&fixture, mmap(NULL, length, PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	fixture.pages[0] = fixture.pages[page_size()] = 'y';
+	assert_false(residency_maps_cache(&fixture.residency, (uintptr_t)fixture.pages, 1));
+	fixture_close(&fixture);
+	close(file);
+}
+
+static struct resolver *stopping_resolver;
+
+static void done_when_stopping(struct resolution *resolution)
+{
+	bool stopping = false;
+
+	while (!stopping) {
+		pthread_mutex_lock(&stopping_resolver->lock);
+		stopping = stopping_resolver->stopping;
+		pthread_mutex_unlock(&stopping_resolver->lock);
+		usleep(100);
+	}
+	sem_post(&((struct asked *)resolution)->done);
+}
+
+/* What no thread has begun when the context closes is dropped, which is no fault of the memory. */
+static void test_dropped(void **state)
+{
+	struct asked busy[RESOLVER_THREADS], late;
+	struct fixture fixture;
+	unsigned i;
+
+	fixture_open(&fixture);
+	stopping_resolver = &fixture.resolver;
+	for (i = 0; i < RESOLVER_THREADS; i++)
+		submit_for(&fixture, &busy[i], 1, done_when_stopping);
+	while (queued(&fixture.resolver))
+		sched_yield();
+	submit_for(&fixture, &late, 2, done);
+	fixture_close(&fixture);
+	for (i = 0; i < RESOLVER_THREADS; i++)
+		assert_false(busy[i].resolution.dropped);
+	assert_int_equal(sem_trywait(&late.done), 0);
+	assert_true(late.resolution.dropped);
 }
 
 /* Two resolutions are submitted before the one idle thread runs: each gets a thread. */
@@ -396,6 +482,7 @@ static void test_hole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cached),      cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_askers),
 		cmocka_unit_test(test_end),         cmocka_unit_test(test_bad_range),
 		cmocka_unit_test(test_shared_page), cmocka_unit_test(test_still_absent),

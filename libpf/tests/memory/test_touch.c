@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "memory/touch.h"
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define PAGES ((size_t)16)
 

@@ -21,6 +21,7 @@
 #include "net/process.h"
 #include "net/sockets.h"
 #include "patience.h"
+#include "peers.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
@@ -33,6 +34,14 @@
 static inline struct network *network_of(struct pair *me)
 {
 	return me->context->network;
+}
+
+/* NULL: there is no peer yet, or without an association. */
+static inline struct net_association *first_association(struct network *network)
+{
+	pf_peer *peer = first_peer(network->context);
+
+	return peer ? net_peer(peer)->association : NULL;
 }
 
 static inline struct sockets *sockets_of(struct network *network)

@@ -16,7 +16,7 @@ static struct pair_setup over_loopback(void)
 				    .window = 4096,
 				    .receive = pair_count_message,
 				    .receive_here = pair_count_message,
-				    .error_here = pair_note_error };
+				    .peer_event_here = pair_note_end };
 
 	setup.here.network = PF_NETWORK_ALWAYS;
 	setup.here.if_include = "lo";
@@ -73,7 +73,7 @@ static void test_dies_later(void **state)
 
 	assert_ok(pf_peer_contact(pair->peer, 1, NULL));
 	pair_kill(pair, 1);
-	assert_status(pair_send(pair, pair->peer, 0, "x", 1), PF_DONE);
+	assert_status(pair_send(pair, pair->peer, 0, "x", 1), PF_OK);
 	while (!pair->errors.count)
 		assert_true(pair_progress(pair));
 	assert_status(pair->errors.status, PF_ERR_PEER);
@@ -112,16 +112,23 @@ static void test_silent(void **state)
 	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_ERR_UNREACHABLE);
 	let_run(pair, 1);
 	pair_command(pair, PF_ERR_UNREACHABLE);
+	while (pair->errors.count < 2)
+		assert_true(pair_progress(pair));
+	assert_status(pair->errors.status, PF_ERR_UNREACHABLE);
+	assert_int_equal(pf_peer_state(pair->peer), PF_PEER_UNREACHABLE);
 	pair_linger(pair);
-	assert_int_equal(pair->errors.count, 0);
+	assert_int_equal(pair->errors.count, 2);
 	pair_end(pair);
 }
 
 static unsigned warnings;
 static char warning[256];
 
-static void note_warning(pf_context *context, pf_peer *peer, const char *text, void *arg)
+static void note_warning(pf_context *context, pf_peer *peer, enum pf_log_level level,
+			 const char *text, void *arg)
 {
+	if (level != PF_LOG_WARNING)
+		return;
 	warnings++;
 	snprintf(warning, sizeof(warning), "%s", text);
 }
@@ -134,12 +141,12 @@ static void test_warning(void **state)
 
 	warnings = 0;
 	setup.partners = 2;
+	setup.log_here = note_warning;
 	pair = pair_start(&setup);
-	pf_set_warning(pair->context, note_warning, NULL);
 	stop(pair, 1);
 	stop(pair, 2);
-	assert_status(pair_send(pair, pair_peer(pair, 1), 0, "x", 1), PF_DONE);
-	assert_status(pair_send(pair, pair_peer(pair, 2), 0, "x", 1), PF_DONE);
+	assert_status(pair_send(pair, pair_peer(pair, 1), 0, "x", 1), PF_OK);
+	assert_status(pair_send(pair, pair_peer(pair, 2), 0, "x", 1), PF_OK);
 	while (!warnings)
 		assert_true(pair_progress(pair));
 	assert_non_null(strstr(warning, "no answer for 1 s " TEXT));
@@ -164,7 +171,7 @@ static void note_reason(pf_context *context, const pf_completion *completion)
 	snprintf(reason, sizeof(reason), "%s", pf_peer_path(failed));
 }
 
-/* The completion of an operation finds the reason, as the error callback does. */
+/* The completion of an operation finds the reason, as the event of the peer does. */
 static void test_reason(void **state)
 {
 	struct pair_setup setup = over_loopback();
@@ -176,7 +183,7 @@ static void test_reason(void **state)
 	pair = pair_start(&setup);
 	failed = pair->peer;
 	stop(pair, 1);
-	assert_ok(pf_get(failed, &word, 4096, sizeof(word), note_reason, NULL));
+	assert_pending(pf_get(failed, &word, 4096, sizeof(word), note_reason, NULL));
 	while (!reason[0])
 		assert_true(pair_progress(pair));
 	assert_non_null(strstr(reason, "no answer " TEXT));
@@ -190,7 +197,7 @@ static void test_reason(void **state)
 static struct pair *calling;
 static unsigned called;
 
-static void contact_from_callback(pf_context *context, pf_peer *from, uint8_t tag, void *data,
+static void contact_from_callback(pf_context *context, pf_peer *from, uint32_t tag, void *data,
 				  size_t length, void *arg)
 {
 	assert_ok(pf_peer_contact(from, 1, NULL));
@@ -202,7 +209,7 @@ static void contact_from_callback(pf_context *context, pf_peer *from, uint8_t ta
 static void send_one(struct pair *me)
 {
 	if (me->side == 1)
-		pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_DONE);
+		pair_check_status(me, pair_send(me, me->peer, 0, "x", 1), PF_OK);
 }
 
 static void test_in_callback(void **state)
@@ -239,7 +246,7 @@ static pf_context *open_with_ports(unsigned least, unsigned most)
 	options.if_include = "lo";
 	options.port_min = least;
 	options.port_max = most;
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	return context;
 }
 
@@ -294,7 +301,7 @@ static void test_wrong_range(void **state)
 
 	options.port_min = 40000;
 	options.port_max = 39999;
-	assert_status(pf_open(&options, &context), PF_ERR_ARGUMENT);
+	assert_status(pf_open(&options, NULL, &context), PF_ERR_ARGUMENT);
 	assert_true(pf_options_error(&options, text, sizeof(text)) > 0);
 	assert_string_equal(text, "port_min=40000 is invalid: must be at most port_max (39999)");
 	options.port_max = 40000;
@@ -315,5 +322,5 @@ int main(void)
 		cmocka_unit_test(test_wrong_range),
 	};
 
-	return cmocka_run_group_tests_name("contact", tests, NULL, NULL);
+	return pair_run_tests("contact", tests);
 }

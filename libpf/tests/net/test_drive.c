@@ -35,7 +35,7 @@ static void test_nothing_fits(void **state)
 	for (i = 0; i < 1000; i++)
 		pf_progress(pair->context);
 	network_lock(network);
-	assert_true(net_path_info(network->processes.list->association, 0, &info));
+	assert_true(net_path_info(first_association(network), 0, &info));
 	network_unlock(network);
 	assert_in_range(info.packet, NET_PACKET_LEAST, LONGEST - 8);
 	refuse_checksums(network, 0);
@@ -67,7 +67,7 @@ static struct net_path_info first_path(struct network *network)
 	struct net_path_info info;
 
 	network_lock(network);
-	assert_true(net_path_info(network->processes.list->association, 0, &info));
+	assert_true(net_path_info(first_association(network), 0, &info));
 	network_unlock(network);
 	return info;
 }
@@ -78,7 +78,7 @@ static void open_window(struct network *network)
 	struct congestion *congestion;
 
 	network_lock(network);
-	congestion = &network->processes.list->association->paths[0]->congestion;
+	congestion = &first_association(network)->paths[0]->congestion;
 	congestion->window = (uint64_t)WINDOW << 8;
 	congestion->after_pause = false;
 	network_unlock(network);
@@ -181,5 +181,5 @@ int main(void)
 	};
 
 	pair_use_net();
-	return cmocka_run_group_tests_name("net_drive", tests, NULL, NULL);
+	return pair_run_tests("net_drive", tests);
 }

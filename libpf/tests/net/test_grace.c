@@ -13,7 +13,7 @@ static uint64_t length(const struct grace *grace)
 	return atomic_load(&grace->length);
 }
 
-/* A driver stops. True: a period began, and is over. */
+/* The driving thread stops. True: a period began, and is over. */
 static bool stop(struct grace *grace, bool waits)
 {
 	uint64_t left, end;

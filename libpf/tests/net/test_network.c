@@ -46,7 +46,7 @@ static void test_posts(void **state)
 	await_unpolled(attended(pair));
 	for (i = 1; i <= 4; i++) {
 		await_unpolled(rests(pair));
-		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 		await_unpolled(*pair_value(pair, 1, 0) >= i);
 	}
 	pair_end(pair);
@@ -61,8 +61,7 @@ static void test_may_sleep(void **state)
 	unsigned tries, i;
 	struct pair *pair;
 
-	/* So many that it never does. */
-	setup.here.idle_polls = UINT64_MAX;
+	setup.here.wake = 1;
 	pair = pair_start(&setup);
 	tries = 0;
 	do {
@@ -95,7 +94,7 @@ static void test_away(void **state)
 	unsigned tries, shares;
 
 	for (shares = 0; shares < 2; shares++) {
-		setup.here.idle_polls = shares ? UINT64_MAX : 0;
+		setup.here.wake = shares;
 		pair = pair_start(&setup);
 		pair_connect(pair);
 		/* This process may lose its processor between two polls, but not each time. */
@@ -123,7 +122,7 @@ static void test_posts_before_computing(void **state)
 		sent = pf_stat(pair->context, PF_STAT_NET_SENT);
 		for (message = 1; message <= 3; message++)
 			assert_status(pf_send(pair->peer, 0, &message, sizeof(message), NULL, 0),
-				      PF_DONE);
+				      PF_OK);
 		at_once += pf_stat(pair->context, PF_STAT_NET_SENT) >= sent + 3;
 		pair_compute(2 * COALESCE_SOON);
 		pair_progress(pair);
@@ -156,12 +155,12 @@ static void test_connected(void **state)
 	assert_false(connected(pair));
 	while (!connected(pair)) {
 		assert_true(++i < 100000);
-		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 		pair_await_value(pair, 1, 0, i);
 	}
 	await_unpolled(attended(pair));
 	for (; i % 16; i++) {
-		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_DONE);
+		assert_status(pf_send(pair->peer, 0, &i, sizeof(i), NULL, 0), PF_OK);
 		await_unpolled(*pair_value(pair, 1, 0) > i);
 	}
 	pair_end(pair);
@@ -183,7 +182,7 @@ static void test_full_window(void **state)
 	pair_connect(pair);
 	for (tries = 0; tries < PATIENCE && !shown; tries++) {
 		pf_progress(pair->context);
-		if (pf_send(pair->peer, 0, bytes, sizeof(bytes), NULL, 0) != PF_DONE) {
+		if (pf_send(pair->peer, 0, bytes, sizeof(bytes), NULL, 0) != PF_OK) {
 			/* The peer may need this processor to make room. */
 			usleep(1000);
 			continue;
@@ -270,7 +269,7 @@ static void test_retransmission(void **state)
 	await_unpolled(rests(pair));
 	pair_say(pair, 1);
 	pair_watch(pair, 1, 1);
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	pf_progress(pair->context);
 	await_unpolled(*pair_value(pair, 1, 0) >= 1);
 	pair_end(pair);
@@ -283,7 +282,7 @@ static bool arrives_after_close(void)
 	bool arrived;
 
 	pair_watch(pair, 1, 1);
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	pf_close(pair->context);
 	pair->context = NULL;
 	usleep(100000);
@@ -328,8 +327,8 @@ static void await_goodbye(struct pair *me)
 	for (tries = 0; tries < PATIENCE && !why; tries++) {
 		pf_progress(me->context);
 		network_lock(network);
-		if (network->processes.list)
-			status = net_association_status(network->processes.list->association, &why);
+		if (first_association(network))
+			status = net_association_status(first_association(network), &why);
 		network_unlock(network);
 		usleep(1000);
 	}
@@ -342,7 +341,7 @@ static void test_close_full(void **state)
 	struct pair *pair = network_pair(await_goodbye);
 
 	pair_connect(pair);
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	await_unpolled(*pair_value(pair, 1, 0) == 1);
 	await_unpolled(attended(pair) && rests(pair));
 	atomic_store(&full_until, (uint64_t)clock_nanoseconds(CLOCK_MONOTONIC) + 20000000);
@@ -366,10 +365,10 @@ static bool undelivered(struct pair *me)
 static void send_one(struct pair *me)
 {
 	pair_await(me, 0, 1);
-	pair_check_status(me, pf_send(me->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	pair_check_status(me, pf_send(me->peer, 0, "x", 1, NULL, 0), PF_OK);
 }
 
-/* pf_progress delivers what the service thread has received before it sleeps. */
+/* Before a sleep pf_wait delivers the messages that the service thread has received. */
 static void test_news_before_sleep(void **state)
 {
 	struct pair_setup setup = { .here = pair_options(),
@@ -381,18 +380,17 @@ static void test_news_before_sleep(void **state)
 	uint64_t sleeps;
 	unsigned i;
 
-	setup.here.idle_polls = 1;
-	setup.here.idle_sleep = 1;
+	setup.here.wake = 1;
 	pair = pair_start(&setup);
 	pair_connect(pair);
-	for (i = 0; i < 10000; i++)
-		pf_progress(pair->context);
-	pair->context->options.idle_sleep = 10000000;
+	for (i = 0; i < 1000; i++)
+		pf_wait(pair->context, 1);
+	pair->context->sleep_longest = 10000000;
 	pair_say(pair, 1);
 	await_unpolled(undelivered(pair));
 	sleeps = pf_stat(pair->context, PF_STAT_SLEEPS);
 	while (!*pair_value(pair, 0, 0))
-		pf_progress(pair->context);
+		pf_wait(pair->context, PF_FOREVER);
 	assert_int_equal(pf_stat(pair->context, PF_STAT_SLEEPS), sleeps);
 	pair_end(pair);
 }
@@ -415,7 +413,7 @@ static void test_newest_post(void **state)
 
 	pair_connect(pair);
 	await_unpolled(attended(pair));
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_DONE);
+	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_OK);
 	time = newest(pair);
 	pair_say(pair, 1);
 	await_unpolled(undelivered(pair));
@@ -467,13 +465,13 @@ static void test_kept_back(void **state)
 
 static unsigned sent_inside;
 
-static void answer_much(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void answer_much(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 			void *arg)
 {
 	static uint8_t bytes[COALESCE_BYTES];
 	uint64_t sent = pf_stat(context, PF_STAT_NET_SENT);
 
-	if (pf_send(from, 0, NULL, 0, bytes, sizeof(bytes)) == PF_DONE &&
+	if (pf_send(from, 0, NULL, 0, bytes, sizeof(bytes)) == PF_OK &&
 	    pf_stat(context, PF_STAT_NET_SENT) > sent)
 		sent_inside++;
 }
@@ -485,6 +483,7 @@ static void test_sent_in_callback(void **state)
 				    .there = pair_options(),
 				    .window = WINDOW,
 				    .work = send_many,
+				    .receive = pair_count_message,
 				    .receive_here = answer_much };
 	struct pair *pair = pair_start(&setup);
 	uint64_t end;
@@ -503,8 +502,11 @@ static void test_sent_in_callback(void **state)
 static char warning[1024];
 static unsigned warnings;
 
-static void on_warning(pf_context *context, pf_peer *peer, const char *text, void *arg)
+static void on_warning(pf_context *context, pf_peer *peer, enum pf_log_level level,
+		       const char *text, void *arg)
 {
+	if (level != PF_LOG_WARNING)
+		return;
 	assert_null(peer);
 	snprintf(warning, sizeof(warning), "%s", text);
 	warnings++;
@@ -513,7 +515,11 @@ static void on_warning(pf_context *context, pf_peer *peer, const char *text, voi
 /* Packets that are dropped are counted, and told of in one line, not in one for each. */
 static void test_dropped(void **state)
 {
-	struct pair *pair = network_pair(NULL);
+	struct pair_setup setup = { .here = pair_options(),
+				    .there = pair_options(),
+				    .window = WINDOW,
+				    .log_here = on_warning };
+	struct pair *pair = pair_start(&setup);
 	struct network *network = network_of(pair);
 	union interface_address to = sockets_of(network)->interfaces.list[0].address;
 	struct wire_header header = { .type = WIRE_DATA_PUT, .index = UINT32_MAX };
@@ -521,7 +527,6 @@ static void test_dropped(void **state)
 	int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	unsigned i, tries;
 
-	pf_set_warning(pair->context, on_warning, NULL);
 	pair_connect(pair);
 	/* The port is at the same place for both families. */
 	to.in.sin_port = sockets_of(network)->list[0].port;
@@ -587,5 +592,5 @@ int main(void)
 	};
 
 	pair_use_net();
-	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
+	return pair_run_tests("engine", tests);
 }

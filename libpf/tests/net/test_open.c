@@ -36,7 +36,7 @@ static pf_context *context_start(enum pf_network network, unsigned port)
 	options.if_include = "127.0.0.1";
 	if (port)
 		options.port_min = options.port_max = port;
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	return context;
 }
 
@@ -95,7 +95,7 @@ static int open_with_few(int first)
 
 		if (setrlimit(RLIMIT_NOFILE, &limit))
 			return -2;
-		status = pf_open(&options, &context);
+		status = pf_open(&options, NULL, &context);
 		if (status == PF_OK)
 			pf_close(context);
 		else if (status == PF_ERR_SYSTEM && errno == EMFILE)

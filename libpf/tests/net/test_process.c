@@ -30,6 +30,10 @@ static void test_unreachable(void **state)
 	address.host[0] ^= 1;
 	address.endpoints_count = 1;
 	paths = 2;
+	assert_non_null(
+		strstr(net_process_unreachable(&processes, &address), "no version of the wire"));
+	address.wire_oldest = NET_VERSION_OLDEST;
+	address.wire_newest = NET_VERSION_NEWEST;
 	assert_null(net_process_unreachable(&processes, &address));
 	assert_int_equal(net_process_paths(&processes, &address, found), 2);
 	paths = 0;

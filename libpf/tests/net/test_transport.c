@@ -12,7 +12,7 @@ static pf_context *context_start(enum pf_network network)
 	assert_ok(pf_options_init(&options, sizeof(options), NULL));
 	options.network = network;
 	options.if_include = "lo";
-	assert_ok(pf_open(&options, &context));
+	assert_ok(pf_open(&options, NULL, &context));
 	return context;
 }
 
@@ -63,7 +63,7 @@ static void test_malformed(void **state)
 
 	assert_ok(pf_options_init(&options, sizeof(options), NULL));
 	options.if_include = "10.0.0.0/77";
-	assert_status(pf_open(&options, &context), PF_ERR_ARGUMENT);
+	assert_status(pf_open(&options, NULL, &context), PF_ERR_ARGUMENT);
 	assert_int_equal(count_descriptors(), before);
 }
 

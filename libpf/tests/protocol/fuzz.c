@@ -182,7 +182,7 @@ static void seal(struct fuzz *fuzz, enum fuzz_kind kind, uint8_t *bytes, size_t 
 	bytes[16] = (uint8_t)(WIRE_VERSION << 4 | (bytes[16] & 7));
 	bytes[17] &= 3;
 	if (kind == FUZZ_HELLO) {
-		bytes[16] = WIRE_VERSION << 4 | WIRE_HELLO;
+		bytes[16] = WIRE_OPENING << 4 | WIRE_HELLO;
 		wire_put64(bytes + 20, 0);
 		auth_tag(bytes, control, fuzz->core->shared.hello_key, 0);
 		return;
@@ -265,6 +265,8 @@ void fuzz_take(struct fuzz *fuzz)
 	size_t i;
 
 	while (net_take(fuzz->core, &event)) {
+		if (event.kind == NET_NOTICE)
+			net_resolved(fuzz->core, event.token, PF_OK, 0);
 		if (event.kind != NET_MESSAGE)
 			continue;
 		if (event.pieces == 1)
@@ -288,7 +290,8 @@ void fuzz_output(struct fuzz *fuzz)
 			const struct iovec *vector = &fuzz->batch->vector[i];
 			const uint8_t *bytes = vector->iov_base;
 
-			sum = (uint8_t)(sum + bytes[0] + bytes[vector->iov_len - 1]);
+			if (vector->iov_len)
+				sum = (uint8_t)(sum + bytes[0] + bytes[vector->iov_len - 1]);
 		}
 	}
 }

@@ -35,20 +35,38 @@ static void packet(struct fuzz *fuzz, struct input *input, enum fuzz_kind kind, 
 	input->left -= length;
 }
 
+/* Of an operation, besides the first. */
+#define PIECES_MOST 5
+
 static void post(struct fuzz *fuzz, struct input *input)
 {
 	struct net_association *association = fuzz->association;
 	uint64_t local = fuzz_address(take(input, 2)), length = take(input, 2);
+	unsigned what = (unsigned)take(input, 1), count = what / 4 % (PIECES_MOST + 1);
+	pf_piece pieces[1 + PIECES_MOST] = { { (void *)(uintptr_t)local, 0x10000, length + 1 } };
+	unsigned i;
 
-	switch (take(input, 1) % 4) {
+	/* Pieces behind the first may be empty, and overlap each other. */
+	for (i = 1; i <= count; i++)
+		pieces[i] = (pf_piece){ (void *)(uintptr_t)fuzz_address(take(input, 2)),
+					0x10000 + take(input, 2), take(input, 1) };
+	switch (what % 4) {
 	case 0:
-		net_put(association, local, 0x10000, length, NULL);
+		if (what & 128) {
+			/* A put of one piece, or of none. */
+			pf_signal signal = { (enum pf_signal_op)(count % 3), 0x10000, length };
+
+			pieces[0].length *= count / 3;
+			net_put_signal(association, pieces, &signal, NULL);
+			break;
+		}
+		net_put(association, pieces, 1 + count, NULL);
 		break;
 	case 1:
-		net_get(association, local, 0x10000, length, NULL);
+		net_get(association, pieces, 1 + count, NULL);
 		break;
 	case 2:
-		net_atomic(association, PF_ADD, 8, 0x10000, length, 0, NULL);
+		net_atomic(association, PF_ATOMIC_ADD, 8, 0x10000, length, 0, NULL);
 		break;
 	default:
 		net_send(association, 1, NULL, 0, (void *)(uintptr_t)fuzz_address(0),

@@ -10,6 +10,7 @@
 #define MESSAGE_LONGEST 20000u
 #define SETTLED (2 * SECOND) /* time after which no packet of a dead host arrives */
 #define SEEN_MOST (1u << 16)
+#define PIECES_MOST 16
 
 enum kind { PUT, GET, ATOMIC };
 
@@ -17,10 +18,14 @@ struct operation {
 	struct load *load;
 	enum kind kind;
 	unsigned from, to, slot;
-	uint32_t peer_life;
+	uint32_t peer_life, life;
 	uint32_t length;
 	uint64_t source; /* offset */
 	bool bad_local, bad_remote;
+	uint64_t bad; /* the first bad address, in the order of the pieces */
+	bool signalled;
+	pf_signal signal;
+	unsigned signals; /* notices seen */
 	bool used;
 };
 
@@ -40,6 +45,7 @@ struct load {
 	struct operation *operations;
 	struct pair *pairs; /* from * hosts + to */
 	uint64_t *added, *doubtful;
+	uint64_t *signals, *signals_doubtful; /* that add to signals_of, by host */
 	uint8_t *seen;
 	uint32_t paths_down, mtu; /* at the start */
 	bool ending;
@@ -79,6 +85,12 @@ static uint64_t *counter_of(const struct load *load, unsigned host)
 {
 	return (uint64_t *)(void *)(load->world->hosts[host].arena +
 				    source_length(&load->settings));
+}
+
+/* The counter of signals of a host, or a word that signals set. */
+static uint64_t *signals_of(const struct load *load, unsigned host, bool set)
+{
+	return counter_of(load, host) + (set ? 2 : 1);
 }
 
 static uint64_t arena_end(const struct world *world, unsigned host)
@@ -182,11 +194,11 @@ static void send_message(struct load *load, unsigned from, unsigned to)
 	}
 	header[2] = pair->sent;
 	pattern_fill(payload, length, pair->sent);
-	if (net_send(peer, 7, header, sizeof(header), payload, length) == PF_DONE)
+	if (net_send(peer, 7, header, sizeof(header), payload, length) == PF_OK)
 		pair->sent++;
 }
 
-static void deliver(struct host *host, struct host *peer, uint8_t tag, const void *data,
+static void deliver(struct host *host, struct host *peer, uint32_t tag, const void *data,
 		    size_t length)
 {
 	struct load *load = the_load;
@@ -250,14 +262,91 @@ static void retry(struct world *world, void *arg)
 	host_pump(host);
 }
 
+/*
+ * Cut a transfer into pieces at random places, in random order. A piece may be empty, and one may be
+ * there twice. Returns how many.
+ */
+static unsigned cut_pieces(struct world *world, uint64_t local, uint64_t remote, uint32_t length,
+			   pf_piece *pieces)
+{
+	unsigned count = (unsigned)world_below(world, PIECES_MOST - 1) + 1, i;
+	uint32_t start = 0, end;
+
+	for (i = 0; i < count; i++) {
+		unsigned place = (unsigned)world_below(world, i + 1);
+
+		end = i + 1 < count ? start + (uint32_t)world_below(world, length - start + 1) :
+				      length;
+		pieces[i] = pieces[place];
+		pieces[place] = world_piece(local + start, remote + start, end - start);
+		start = end;
+	}
+	if (world_below(world, 4))
+		return count;
+	pieces[count] = pieces[world_below(world, count)];
+	return count + 1;
+}
+
+/* Return the first address, in the order of the pieces, from end on. */
+static uint64_t first_bad(const pf_piece *pieces, bool local, uint64_t end)
+{
+	for (;; pieces++) {
+		uint64_t start = local ? (uintptr_t)pieces->local : pieces->remote;
+
+		if (pieces->length && start + pieces->length > end)
+			return start > end ? start : end;
+	}
+}
+
+/* Choose a signal for a put of a single piece. */
+static void choose_signal(struct load *load, struct operation *operation)
+{
+	pf_signal *signal = &operation->signal;
+
+	operation->signalled = true;
+	signal->op = (enum pf_signal_op)world_below(load->world, 3);
+	signal->value = signal->op == PF_SIGNAL_ADD ?
+				1 :
+				(uint64_t)operation->life << 32 |
+					(uint64_t)(operation - load->operations);
+	signal->remote = (uint64_t)(uintptr_t)signals_of(load, operation->to,
+							 signal->op == PF_SIGNAL_SET);
+	if (signal->op == PF_SIGNAL_ADD)
+		load->signals_doubtful[operation->to]++;
+}
+
+/* The data of a put with a signal is in place, and the put is not complete. */
+static void on_notice(struct host *host, struct host *from, const struct net_event *event)
+{
+	struct load *load = the_load;
+	struct operation *operation = &load->operations[(uint32_t)event->value];
+	struct world *world = host->world;
+
+	/* Of a put that ended with the death of a process. */
+	if (!operation->used || operation->from != from->number || operation->to != host->number ||
+	    operation->peer_life != host->life || operation->life != event->value >> 32 ||
+	    !operation->signalled)
+		return;
+	if (operation->signals++ || operation->bad_local || operation->bad_remote)
+		world_fail(world, "a notice came twice, or of a put with a bad address");
+	else if (event->remote !=
+			 (uint64_t)(uintptr_t)slot_of(load, host->number, operation->slot) ||
+		 event->length != operation->length)
+		world_fail(world, "a notice has a wrong address or length");
+	else if (memcmp(slot_of(load, host->number, operation->slot),
+			from->arena + operation->source, operation->length))
+		world_fail(world, "a notice came before the data");
+}
+
 static void post(struct load *load, unsigned from)
 {
 	struct world *world = load->world;
 	struct host *host = &world->hosts[from];
 	struct operation *operation = unused(load, from);
 	struct net_association *peer;
+	pf_piece pieces[PIECES_MOST];
 	uint64_t remote, local;
-	unsigned owner;
+	unsigned owner, count = 1;
 	int status, slot = -1;
 
 	if (load->ending || !operation)
@@ -277,10 +366,11 @@ static void post(struct load *load, unsigned from)
 		send_message(load, from, operation->to);
 	operation->used = true;
 	operation->peer_life = host->peer_life[operation->to];
+	operation->life = host->life;
 	load->outstanding++;
 	if (operation->kind == ATOMIC) {
 		load->doubtful[operation->to]++;
-		status = net_atomic(peer, PF_ADD, 8,
+		status = net_atomic(peer, PF_ATOMIC_ADD, 8,
 				    (uint64_t)(uintptr_t)counter_of(load, operation->to), 1, 0,
 				    operation);
 	} else {
@@ -306,11 +396,27 @@ static void post(struct load *load, unsigned from)
 			else
 				local = arena_end(world, from) - before;
 		}
-		status = operation->kind == PUT ?
-				 net_put(peer, local, remote, operation->length, operation) :
-				 net_get(peer, local, remote, operation->length, operation);
+		if (world_below(world, 2))
+			count = cut_pieces(world, local, remote, operation->length, pieces);
+		else
+			pieces[0] = world_piece(local, remote, operation->length);
+		if (operation->bad_local || operation->bad_remote)
+			operation->bad = first_bad(
+				pieces, operation->bad_local,
+				arena_end(world, operation->bad_local ? from : operation->to));
+		if (operation->kind == PUT && count == 1 && world_below(world, 2)) {
+			choose_signal(load, operation);
+			if (!operation->bad_local && !operation->bad_remote &&
+			    !world_below(world, 8))
+				operation->length = 0;
+			pieces[0].length = operation->length;
+			status = net_put_signal(peer, pieces, &operation->signal, operation);
+		} else {
+			status = operation->kind == PUT ? net_put(peer, pieces, count, operation) :
+							  net_get(peer, pieces, count, operation);
+		}
 	}
-	if (status != PF_OK)
+	if (status != PF_PENDING)
 		world_fail(world, "posting failed: %d", status);
 }
 
@@ -321,18 +427,17 @@ static void check_transfer(struct load *load, struct operation *operation, unsig
 	unsigned other = operation->kind == PUT ? operation->from : operation->to;
 	const uint8_t *slot = slot_of(load, owner, operation->slot);
 	bool bad = operation->bad_local || operation->bad_remote;
-	unsigned side = operation->bad_local ? operation->from : operation->to;
-	uint64_t end = arena_end(world, side);
 
 	if (bad) {
 		load->result.faults++;
 		/* The first bad byte, in whatever order packets arrived. */
-		if (completion->status != PF_ERR_FAULT || completion->address != end ||
+		if (completion->status != PF_ERR_FAULT || completion->address != operation->bad ||
 		    completion->side != (operation->bad_local ? PF_SIDE_LOCAL : PF_SIDE_REMOTE))
 			world_fail(world,
 				   "a %s with a bad address ended with %d, side %d, %lld bytes off",
 				   operation->kind == PUT ? "put" : "get", completion->status,
-				   completion->side, (long long)(completion->address - end));
+				   completion->side,
+				   (long long)(completion->address - operation->bad));
 		return;
 	}
 	if (completion->status != PF_OK) {
@@ -345,6 +450,20 @@ static void check_transfer(struct load *load, struct operation *operation, unsig
 			   operation->from, operation->to);
 	if (!all(slot + operation->length, GUARD, 0x5a))
 		world_fail(world, "bytes behind a transfer were written");
+}
+
+/* Of an operation whose peer lives. */
+static void check_signal(struct load *load, const struct operation *operation,
+			 const struct net_completion *completion)
+{
+	if (operation->signal.op == PF_SIGNAL_ADD) {
+		load->signals_doubtful[operation->to]--;
+		load->signals[operation->to] += completion->status == PF_OK;
+	} else if (operation->signal.op == PF_SIGNAL_NOTICE &&
+		   operation->signals != (completion->status == PF_OK)) {
+		world_fail(load->world, "%u notices of a put that ended with %d",
+			   operation->signals, completion->status);
+	}
 }
 
 static void check_atomic(struct load *load, struct operation *operation,
@@ -417,6 +536,8 @@ static void complete(struct host *host, void *arg, const struct net_completion *
 		check_atomic(load, operation, completion);
 	} else {
 		check_transfer(load, operation, owner, completion);
+		if (operation->signalled)
+			check_signal(load, operation, completion);
 		free_slot(load, owner, operation->slot, operation->length);
 	}
 	if (world->packets >= load->settings.packets)
@@ -562,6 +683,12 @@ static void check_end(struct load *load)
 			world_fail(world, "host %u counted %llu of %llu atomics", to,
 				   (unsigned long long)counted,
 				   (unsigned long long)load->added[to]);
+		counted = *signals_of(load, to, false);
+		if (counted < load->signals[to] ||
+		    counted > load->signals[to] + load->signals_doubtful[to])
+			world_fail(world, "host %u counted %llu of %llu signals", to,
+				   (unsigned long long)counted,
+				   (unsigned long long)load->signals[to]);
 		for (from = 0; from < hosts; from++) {
 			struct pair *pair = &load->pairs[from * hosts + to];
 			struct host *host = &world->hosts[from];
@@ -596,6 +723,8 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 	load.pairs = calloc((size_t)hosts * hosts, sizeof(*load.pairs));
 	load.added = calloc(hosts, sizeof(*load.added));
 	load.doubtful = calloc(hosts, sizeof(*load.doubtful));
+	load.signals = calloc(hosts, sizeof(*load.signals));
+	load.signals_doubtful = calloc(hosts, sizeof(*load.signals_doubtful));
 	load.seen = calloc(hosts, SEEN_MOST / 8);
 	for (i = 0; i < hosts; i++) {
 		struct host *host = &world->hosts[i];
@@ -604,6 +733,8 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 		for (j = 0; j < source_length(settings) / 8; j++)
 			words[j] = world_random(world);
 		*counter_of(&load, i) = 0;
+		*signals_of(&load, i, false) = *signals_of(&load, i, true) = 0;
+		host->notice = on_notice;
 		host->deliver = deliver;
 		host->complete = complete;
 	}
@@ -642,6 +773,7 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 	for (i = 0; i < hosts; i++) {
 		world->hosts[i].complete = NULL;
 		world->hosts[i].deliver = NULL;
+		world->hosts[i].notice = NULL;
 	}
 	free(load.slots);
 	free(load.filled);
@@ -649,6 +781,8 @@ bool load_run(struct world *world, const struct load_settings *settings, struct 
 	free(load.pairs);
 	free(load.added);
 	free(load.doubtful);
+	free(load.signals);
+	free(load.signals_doubtful);
 	free(load.seen);
 	return !world->failed;
 }

@@ -145,6 +145,71 @@ static void test_auth_differs(void **state)
 	world_destroy(world);
 }
 
+/* A HELLO of a process that speaks later versions only comes before that of one that speaks this. */
+static void precede_hello(struct world *world, unsigned from, unsigned to, const uint8_t *bytes,
+			  size_t length)
+{
+	uint8_t other[WIRE_HEADER + WIRE_HELLO_BYTES + NET_INFO_MOST];
+	uint8_t *range = other + WIRE_HEADER + 72;
+
+	if ((bytes[16] & 15) != WIRE_HELLO)
+		return;
+	memcpy(other, bytes, length);
+	assert_int_equal(range[0], NET_VERSION_OLDEST);
+	assert_int_equal(range[1], NET_VERSION_NEWEST);
+	range[0] = range[1] = NET_VERSION_NEWEST + 1;
+	auth_tag(other, wire_get16(other + 18), world->hosts[to].core->shared.hello_key, 0);
+	world_inject(world, from, to, other, length);
+}
+
+static void test_version_differs(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world = make(&settings);
+	const struct net_statistics *statistics = host_statistics(&world->hosts[1]);
+
+	world->tap = precede_hello;
+	put_and_check(world, 0, 1);
+	assert_int_equal(statistics->drops[NET_DROP_DIFFERENT],
+			 host_statistics(&world->hosts[0])->hellos);
+	world_destroy(world);
+}
+
+/* An opener that ends after the first HELLO is not kept for ever; one that repeats HELLO is. */
+static void test_never_confirmed(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+
+	settings.options.peer_timeout = 5 * SECOND;
+	world = make(&settings);
+	assert_ok(net_contact(host_peer(&world->hosts[0], 1)));
+	host_pump(&world->hosts[0]);
+	host_crash(&world->hosts[0]);
+	world_pass(world, 4 * SECOND);
+	assert_int_equal(gone, 0);
+	assert_true(host_statistics(&world->hosts[1])->packets_received > 0);
+	world_pass(world, 2 * SECOND);
+	assert_int_equal(gone, 1);
+	assert_status(gone_status, PF_ERR_UNREACHABLE);
+	world_destroy(world);
+}
+
+/* A peer that was known for longer than peer_timeout has that time from its HELLO on. */
+static void test_known_for_long(void **state)
+{
+	struct settings settings = three_hosts();
+	struct world *world;
+
+	settings.options.peer_timeout = 5 * SECOND;
+	world = make(&settings);
+	assert_non_null(host_peer(&world->hosts[1], 0));
+	world_pass(world, 20 * SECOND);
+	put_and_check(world, 0, 1);
+	assert_int_equal(gone, 0);
+	world_destroy(world);
+}
+
 /* ---- forged and replayed packets ---- */
 
 #define KEPT 4000
@@ -268,7 +333,6 @@ static void check_forged(enum net_auth auth)
 	put_and_check(world, 0, 1);
 	put_and_check(world, 1, 0);
 	world_pass(world, 3 * SECOND);
-	world->tap = NULL;
 	remember(&before, world);
 	for (i = 0; i < forgeries; i++)
 		forge(world, &numbers, auth);
@@ -309,7 +373,6 @@ static void test_drops(void **state)
 
 	world->tap = keep;
 	put_and_check(world, 0, 1);
-	world->tap = NULL;
 	for (i = kept_count - 1; kept[i].to != 1; i--)
 		;
 	bytes = kept[i].bytes;
@@ -351,7 +414,6 @@ static void test_restart(void **state)
 	world = make(&settings);
 	world->tap = keep;
 	put_and_check(world, 0, 1);
-	world->tap = NULL;
 	host_crash(&world->hosts[1]);
 	host_start(&world->hosts[1]);
 	arena = world->hosts[1].arena;
@@ -384,6 +446,7 @@ static void test_successor(void **state)
 	struct net_association *old;
 	const struct net_statistics *statistics;
 	struct world *world;
+	pf_piece piece;
 	uint64_t seed;
 
 	for (seed = 1; seed <= 10; seed++) {
@@ -395,8 +458,9 @@ static void test_successor(void **state)
 		host_start(&world->hosts[1]);
 		world->hosts[0].peers[1] = NULL;
 		put_and_check(world, 1, 0);
-		assert_ok(net_put(old, host_address(&world->hosts[0], 0),
-				  host_address(&world->hosts[1], 0), LENGTH, NULL));
+		piece = world_piece(host_address(&world->hosts[0], 0),
+				    host_address(&world->hosts[1], 0), LENGTH);
+		assert_pending(net_put(old, &piece, 1, NULL));
 		host_pump(&world->hosts[0]);
 		world_pass(world, 20 * SECOND);
 		statistics = host_statistics(&world->hosts[1]);
@@ -866,7 +930,6 @@ static void test_gone_at_both_ends(void **state)
 	put(world, 0, 1);
 	put(world, 1, 0);
 	world_pass(world, 10 * SECOND);
-	world->tap = NULL;
 	assert_int_equal(gone, 2);
 	world->settings.loss = 0;
 	packets = world->packets;
@@ -1374,6 +1437,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_auth_differs),
+		cmocka_unit_test(test_version_differs),
+		cmocka_unit_test(test_never_confirmed),
+		cmocka_unit_test(test_known_for_long),
 		cmocka_unit_test(test_forged),
 		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_repeated_hello),

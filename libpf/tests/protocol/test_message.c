@@ -10,7 +10,7 @@ static uint32_t received, mistakes;
 static size_t longest;
 
 /* A message is its number and a pattern. */
-static void check_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void check_message(struct host *host, struct host *from, uint32_t tag, const void *data,
 			  size_t length)
 {
 	uint32_t number;
@@ -76,7 +76,7 @@ static void check_many(uint32_t loss, uint32_t reorder, unsigned count)
 					  random_below(&numbers, NET_MESSAGE_MOST - 4);
 		int status = send(world, sent, length);
 
-		if (status == PF_DONE) {
+		if (status == PF_OK) {
 			sent++;
 		} else {
 			assert_status(status, PF_ERR_AGAIN);
@@ -116,7 +116,7 @@ static void test_lent(void **state)
 			host_pump(host);
 			net_keep(host->core);
 			memset(payload, 0xee, length);
-			number += status == PF_DONE;
+			number += status == PF_OK;
 			world_pass(world, 100 * MICROSECOND);
 		}
 		world_pass(world, 10 * SECOND);
@@ -142,8 +142,8 @@ static void test_pieces(void **state)
 		for (i = 0; i < 10; i++) {
 			for (j = 0; j < ARRAY_SIZE(lengths); j++) {
 				/* Two at once: the second begins inside of a packet. */
-				assert_status(send(world, 2 * j, lengths[j]), PF_DONE);
-				assert_status(send(world, 2 * j + 1, lengths[j] + 4), PF_DONE);
+				assert_status(send(world, 2 * j, lengths[j]), PF_OK);
+				assert_status(send(world, 2 * j + 1, lengths[j] + 4), PF_OK);
 				pump(world, 10 * MILLISECOND);
 			}
 			check_received(world, 2 * ARRAY_SIZE(lengths));
@@ -166,7 +166,7 @@ static void test_behind_odd_length(void **state)
 	world->settings.away = UINT32_MAX;
 	for (i = 0; i < 100; i++) {
 		host_put(&world->hosts[0], 0, 1, 0, 101 + i, NULL);
-		assert_status(send(world, i, 20), PF_DONE);
+		assert_status(send(world, i, 20), PF_OK);
 		pump(world, MILLISECOND);
 	}
 	world_pass(world, SECOND);
@@ -190,12 +190,12 @@ static void test_waits_for_answer(void **state)
 	uint32_t i;
 
 	for (i = 0; i < 20; i++) {
-		assert_status(send(world, i, 20), PF_DONE);
+		assert_status(send(world, i, 20), PF_OK);
 		pump(world, 50 * MILLISECOND);
 	}
 	acknowledgements = of(world, 1)->acks_sent;
 	probes = of(world, 0)->tail_probes;
-	assert_status(send(world, 20, 20), PF_DONE);
+	assert_status(send(world, 20, 20), PF_OK);
 	pump(world, 9 * MILLISECOND);
 	check_received(world, 21);
 	assert_int_equal(of(world, 1)->acks_sent, acknowledgements);
@@ -204,7 +204,7 @@ static void test_waits_for_answer(void **state)
 	assert_int_equal(of(world, 0)->tail_probes, probes);
 
 	for (i = 21; i < 21 + WINDOW_ANSWERED + 1; i++) {
-		assert_status(send(world, i, 20), PF_DONE);
+		assert_status(send(world, i, 20), PF_OK);
 		host_pump(&world->hosts[0]);
 	}
 	while (received < i)
@@ -245,16 +245,16 @@ static void test_asks_for_room(void **state)
 	struct world *world = make(0, 0);
 	uint32_t i;
 
-	assert_status(send(world, 0, 20), PF_DONE);
+	assert_status(send(world, 0, 20), PF_OK);
 	pump(world, SECOND);
 	world->tap = count_frames;
 	pings = 0;
-	assert_status(send(world, 1, 20), PF_DONE);
+	assert_status(send(world, 1, 20), PF_OK);
 	pump(world, 50 * MICROSECOND);
 	assert_int_equal(pings, 0);
 	world_pass(world, SECOND);
 	for (i = 2; i < 100; i++)
-		assert_status(send(world, i, 1000), PF_DONE);
+		assert_status(send(world, i, 1000), PF_OK);
 	/* Before a probe is due. */
 	pump(world, 50 * MICROSECOND);
 	assert_true(pings >= 4);
@@ -269,9 +269,9 @@ static void test_end(void **state)
 	struct world *world = make(0, 0);
 	uint64_t acknowledgements;
 
-	assert_status(send(world, 0, 20), PF_DONE);
+	assert_status(send(world, 0, 20), PF_OK);
 	pump(world, SECOND / 2);
-	assert_status(send(world, 1, 20), PF_DONE);
+	assert_status(send(world, 1, 20), PF_OK);
 	host_pump(&world->hosts[0]);
 	while (received < 2)
 		world_pass(world, 100);
@@ -283,7 +283,7 @@ static void test_end(void **state)
 	world_pass(world, 50 * MICROSECOND);
 	assert_true(net_exact_deadline(world->hosts[0].core) > world->now + 100 * MILLISECOND);
 	/* What waits still goes with GOODBYE. */
-	assert_status(send(world, 2, 20), PF_DONE);
+	assert_status(send(world, 2, 20), PF_OK);
 	host_pump(&world->hosts[0]);
 	while (received < 3)
 		world_pass(world, 100);
@@ -295,7 +295,7 @@ static void test_end(void **state)
 	world_destroy(world);
 }
 
-static void count_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void count_message(struct host *host, struct host *from, uint32_t tag, const void *data,
 			  size_t length)
 {
 	received++;
@@ -318,7 +318,7 @@ static void test_acknowledges_all(void **state)
 		for (from = 0; from < 3; from += 2) {
 			assert_status(net_send(host_peer(&world->hosts[from], 1), 0, "word", 4,
 					       NULL, 0),
-				      PF_DONE);
+				      PF_OK);
 			host_pump(&world->hosts[from]);
 		}
 		/* The first ones open. */
@@ -336,7 +336,7 @@ static void test_acknowledges_all(void **state)
 
 static unsigned owed;
 
-static void deliver_and_ask(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void deliver_and_ask(struct host *host, struct host *from, uint32_t tag, const void *data,
 			    size_t length)
 {
 	owed += net_owes(host->core);
@@ -352,7 +352,7 @@ static void test_owes(void **state)
 	world->hosts[1].deliver = deliver_and_ask;
 	for (i = 0; i < 3; i++) {
 		owed = 0;
-		assert_status(send(world, i, 20), PF_DONE);
+		assert_status(send(world, i, 20), PF_OK);
 		pump(world, 10 * MILLISECOND);
 	}
 	assert_int_equal(received, 3);
@@ -360,7 +360,7 @@ static void test_owes(void **state)
 	host_stop(&world->hosts[1]);
 	host_put(&world->hosts[0], 0, 1, 0, 100, NULL);
 	world_pass(world, MILLISECOND / 2);
-	assert_status(send(world, i, 20), PF_DONE);
+	assert_status(send(world, i, 20), PF_OK);
 	pump(world, MILLISECOND / 2);
 	host_continue(&world->hosts[1]);
 	world_pass(world, 10 * MILLISECOND);
@@ -387,7 +387,7 @@ static void test_gathered(void **state)
 	world_pass(world, MILLISECOND);
 	before = statistics->packets_sent;
 	for (i = 2; i < 1002; i++)
-		assert_status(send(world, i, 8), PF_DONE);
+		assert_status(send(world, i, 8), PF_OK);
 	pump(world, MILLISECOND);
 	check_received(world, 1002);
 	/* 24 bytes each: three packets of 8,952, and few acknowledgements. */
@@ -400,7 +400,7 @@ static void test_too_long(void **state)
 	struct world *world = make(0, 0);
 
 	assert_status(send(world, 0, NET_MESSAGE_MOST - 3), PF_ERR_TOO_LONG);
-	assert_status(send(world, 0, NET_MESSAGE_MOST - 4), PF_DONE);
+	assert_status(send(world, 0, NET_MESSAGE_MOST - 4), PF_OK);
 	pump(world, 10 * MILLISECOND);
 	check_received(world, 1);
 	world_destroy(world);
@@ -421,7 +421,7 @@ static uint32_t fill_receiver(struct world *world, uint32_t sent, size_t length)
 
 	world->hosts[1].closed = true;
 	for (idle = 0; idle < 10; idle++) {
-		for (; send(world, sent, length) == PF_DONE; sent++)
+		for (; send(world, sent, length) == PF_OK; sent++)
 			idle = 0;
 		pump(world, MILLISECOND);
 	}
@@ -487,11 +487,11 @@ static void test_window(void **state)
 	uint32_t sent = 0, held;
 
 	for (; sent < 100; sent++) {
-		assert_status(send(world, sent, 32768), PF_DONE);
+		assert_status(send(world, sent, 32768), PF_OK);
 		pump(world, MILLISECOND);
 	}
 	/* What is under way when the ring grows lies in it at another place. */
-	for (held = sent; send(world, sent, 32768) == PF_DONE; sent++) {
+	for (held = sent; send(world, sent, 32768) == PF_OK; sent++) {
 		if (sent == held + 5)
 			host_pump(&world->hosts[0]);
 	}
@@ -517,10 +517,10 @@ static void test_burst(void **state)
 	uint32_t sent = 0;
 
 	/* The receiver grants no more room than at first. */
-	assert_status(send(world, sent++, 100), PF_DONE);
+	assert_status(send(world, sent++, 100), PF_OK);
 	pump(world, MILLISECOND);
 	while (sent < 100)
-		assert_status(send(world, sent++, 4096), PF_DONE);
+		assert_status(send(world, sent++, 4096), PF_OK);
 	pump(world, MILLISECOND);
 	check_received(world, sent);
 	world_destroy(world);
@@ -536,7 +536,7 @@ static void test_receive_ring(void **state)
 
 	receiver->lent = NET_NOT_LENT;
 	for (; sent < 100; sent++) {
-		assert_status(send(world, sent, 32768), PF_DONE);
+		assert_status(send(world, sent, 32768), PF_OK);
 		pump(world, MILLISECOND);
 	}
 	check_received(world, sent);
@@ -544,7 +544,7 @@ static void test_receive_ring(void **state)
 	assert_true(memory < MESSAGE_RING_MOST / 2);
 	receiver->closed = true;
 	world->settings.loss = PER_MILLION(50000);
-	for (; send(world, sent, 32768) == PF_DONE; sent++)
+	for (; send(world, sent, 32768) == PF_OK; sent++)
 		pump(world, MILLISECOND);
 	world_pass(world, SECOND);
 	check_received(world, 100);
@@ -570,7 +570,7 @@ static void test_lost_credit_after_rest(void **state)
 
 	receiver->lent = NET_NOT_LENT;
 	for (; sent < 100; sent++) {
-		assert_status(send(world, sent, 32768), PF_DONE);
+		assert_status(send(world, sent, 32768), PF_OK);
 		pump(world, MILLISECOND);
 	}
 	peer = receiver->peers[0];
@@ -596,8 +596,7 @@ static void test_credit_at_rest(void **state)
 	/* Exactly what the receiver has room for: nothing of it waits at the sender. */
 	world->hosts[1].closed = true;
 	for (; sent < MESSAGE_RING / 8192; sent++) {
-		assert_status(send(world, sent, 8192 - WIRE_MESSAGE_HEADER - sizeof(sent)),
-			      PF_DONE);
+		assert_status(send(world, sent, 8192 - WIRE_MESSAGE_HEADER - sizeof(sent)), PF_OK);
 		pump(world, MILLISECOND);
 	}
 	peer = world->hosts[0].peers[1];
@@ -608,7 +607,7 @@ static void test_credit_at_rest(void **state)
 	pump(world, 5 * MILLISECOND);
 	check_received(world, sent);
 	assert_null(peer->busy);
-	assert_status(send(world, sent, 100), PF_DONE);
+	assert_status(send(world, sent, 100), PF_OK);
 	pump(world, MILLISECOND);
 	check_received(world, sent + 1);
 	world_destroy(world);
@@ -648,15 +647,16 @@ static void test_atomics(void **state)
 	host->complete = on_value;
 	host_evict(&world->hosts[1], 0, 4096);
 	for (i = 0; i < ATOMICS; i++)
-		assert_ok(net_atomic(peer, PF_ADD, 8, address, 1, 0, (void *)(uintptr_t)i));
+		assert_pending(
+			net_atomic(peer, PF_ATOMIC_ADD, 8, address, 1, 0, (void *)(uintptr_t)i));
 	pump(world, 10 * SECOND);
 	assert_int_equal(answered, ATOMICS);
 	assert_int_equal(*target, 7 + ATOMICS);
 	qsort(values, ATOMICS, sizeof(values[0]), compare);
 	for (i = 0; i < ATOMICS; i++)
 		assert_int_equal(values[i], 7 + i);
-	assert_status(net_atomic(peer, PF_ADD, 8, address + 4, 1, 0, NULL), PF_ERR_ARGUMENT);
-	assert_status(net_atomic(peer, PF_ADD, 2, address, 1, 0, NULL), PF_ERR_ARGUMENT);
+	assert_status(net_atomic(peer, PF_ATOMIC_ADD, 8, address + 4, 1, 0, NULL), PF_ERR_ARGUMENT);
+	assert_status(net_atomic(peer, PF_ATOMIC_ADD, 2, address, 1, 0, NULL), PF_ERR_ARGUMENT);
 	world_destroy(world);
 }
 
@@ -676,7 +676,7 @@ static void test_bad_atomic(void **state)
 
 	answered = 0;
 	host->complete = on_bad;
-	net_atomic(host_peer(host, 1), PF_ADD, 8, bad, 1, 0, (void *)(uintptr_t)bad);
+	net_atomic(host_peer(host, 1), PF_ATOMIC_ADD, 8, bad, 1, 0, (void *)(uintptr_t)bad);
 	pump(world, MILLISECOND);
 	assert_int_equal(answered, 1);
 	world_destroy(world);

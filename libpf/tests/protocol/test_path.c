@@ -30,7 +30,7 @@ static void on_taken(void *arg, struct path *from, const struct sent *sent)
 
 static void on_lost(void *arg, struct path *from, const struct sent *sent)
 {
-	lost_places[lost++ % ARRAY_SIZE(lost_places)] = sent->place;
+	lost_places[lost++ % ARRAY_SIZE(lost_places)] = sent->control;
 }
 
 static void on_spurious(void *arg, struct path *from, const struct sent *sent)
@@ -64,7 +64,7 @@ static void send_kind(unsigned count, enum sent_kind kind, uint64_t now)
 		assert_non_null(sent);
 		sent->kind = kind;
 		sent->prompt = kind != SENT_FRAMES;
-		sent->place = (uint32_t)path.next;
+		sent->control = (uint32_t)path.next;
 		path_sent(&path, sent, now, PACKET, true, TARGET);
 	}
 }

@@ -10,7 +10,7 @@
 static unsigned completed, received, gone;
 static int last_status;
 
-static void on_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void on_message(struct host *host, struct host *from, uint32_t tag, const void *data,
 		       size_t length)
 {
 	received++;
@@ -149,7 +149,7 @@ static void test_credit_at_rest(void **state)
 
 	world->hosts[1].closed = true;
 	while (stuck < 100) {
-		if (send(world, 1016) == PF_DONE) {
+		if (send(world, 1016) == PF_OK) {
 			sent++;
 			stuck = 0;
 			continue;
@@ -184,7 +184,7 @@ static void test_end_after_messages(void **state)
 		world = make(&settings);
 		world->hosts[1].closed = true;
 		for (i = 0; i < 3; i++)
-			assert_status(send(world, 5000), PF_DONE);
+			assert_status(send(world, 5000), PF_OK);
 		host_pump(&world->hosts[0]);
 		world_pass(world, 100 * MILLISECOND);
 		peer = world->hosts[1].peers[0];

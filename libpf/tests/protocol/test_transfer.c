@@ -208,13 +208,13 @@ static void check_second(enum net_fault_mode mode, bool by_get, bool source)
 	if (!source && mode == NET_FAULT_NACK) {
 		assert_true(WORLD_SUM(world, nacks_sent) >= 4);
 		assert_true(WORLD_SUM(world, asked_again) >= 4);
-		assert_int_equal(WORLD_SUM(world, backup_held), 0);
+		assert_int_equal(WORLD_SUM(world, backup_kept), 0);
 	} else {
 		assert_int_equal(WORLD_SUM(world, nacks_sent), 0);
 		assert_int_equal(WORLD_SUM(world, asked_again), 0);
 	}
 	if (!source && mode == NET_FAULT_BACKUP)
-		assert_true(WORLD_SUM(world, backup_held) >= 4);
+		assert_true(WORLD_SUM(world, backup_kept) >= 4);
 	world_destroy(world);
 }
 
@@ -243,7 +243,7 @@ static void check_many(enum net_fault_mode mode)
 	check_no_waste(world);
 	if (mode == NET_FAULT_BACKUP) {
 		/* The backup ring holds some; the others get a NACK. */
-		assert_true(WORLD_SUM(world, backup_held) > 0);
+		assert_true(WORLD_SUM(world, backup_kept) > 0);
 		assert_true(WORLD_SUM(world, backup_full) > 0);
 	}
 	assert_true(WORLD_SUM(world, nacks_sent) > 0);
@@ -285,6 +285,7 @@ static void check_batch(uint32_t mtu, unsigned packets, unsigned granules)
 	unsigned count, before = 0;
 	struct host *host;
 	struct world *world;
+	pf_piece piece;
 
 	settings.mtu = settings.interface_mtu = mtu;
 	world = make_warm(settings);
@@ -293,8 +294,8 @@ static void check_batch(uint32_t mtu, unsigned packets, unsigned granules)
 	put(world, 0, 1, 0, HALF, 1 * MIB);
 	finish(world);
 	memset(batch, 0, sizeof(*batch));
-	assert_ok(net_put(host_peer(host, 1), at(world, 0, 0), at(world, 1, HALF), 1 * MIB,
-			  (void *)(uintptr_t)posted++));
+	piece = world_piece(at(world, 0, 0), at(world, 1, HALF), 1 * MIB);
+	assert_pending(net_put(host_peer(host, 1), &piece, 1, (void *)(uintptr_t)posted++));
 	do {
 		count = net_output(host->core, world->now, batch);
 		assert_true(count > before);
@@ -498,6 +499,41 @@ static void test_bad_address(void **state)
  * The peer ends after it has reported a bad address in a later part, and before the first part, which
  * has one as well, is done: nobody knows the first bad byte.
  */
+/* The source of a get is refused while the block is sent: only where the answer may change. */
+static void test_withdrawn(void **state)
+{
+	const size_t block = 16 << 10;
+	bool asks_again;
+
+	for (asks_again = false;; asks_again = true) {
+		struct settings settings = settings_for(2, NET_FAULT_NACK);
+		struct world *world;
+
+		settings.mtu = settings.interface_mtu = 1300;
+		settings.asks_again = asks_again;
+		world = make_warm(settings);
+		world->hosts[0].sources_most = world->hosts[1].sources_most = 3;
+		/* The own operation of host 1 is not refused. */
+		put(world, 1, 0, 0, HALF + block, 10 * block);
+		finish(world);
+		assert_int_equal(world->hosts[1].sources, 0);
+		get(world, 0, 1, HALF, 0, block);
+		await_all(world);
+		if (asks_again) {
+			assert_status(completions[posted - 1].status, PF_ERR_REFUSED);
+			assert_int_equal(completions[posted - 1].side, PF_SIDE_REMOTE);
+			assert_int_equal(completions[posted - 1].address, at(world, 1, 0));
+		} else {
+			assert_ok(completions[posted - 1].status);
+			assert_int_equal(world->hosts[1].sources, 1);
+		}
+		assert_int_equal(world->hosts[0].sources, 0);
+		world_destroy(world);
+		if (asks_again)
+			break;
+	}
+}
+
 static void test_bad_address_of_dead(void **state)
 {
 	struct settings settings = settings_for(2, NET_FAULT_NACK);
@@ -936,7 +972,8 @@ void *__wrap_malloc(size_t size)
 		return NULL;
 	}
 	/* The second page has what malloc notes of the next one. */
-	if (size == sizeof(struct operation_posted) && operations_apart < OPERATIONS_APART)
+	if (size == sizeof(struct operation_posted) + sizeof(pf_piece) &&
+	    operations_apart < OPERATIONS_APART)
 		return operations[operations_apart++] = aligned_alloc(WORLD_PAGE, 2 * WORLD_PAGE);
 	return __real_malloc(size);
 }
@@ -1038,7 +1075,7 @@ static void test_no_memory_for_kept(void **state)
 	host_evict(&world->hosts[1], HALF, 100000);
 	put(world, 0, 1, 0, HALF, 100000);
 	world_pass(world, MILLISECOND);
-	assert_true(WORLD_SUM(world, backup_held) > 0);
+	assert_true(WORLD_SUM(world, backup_kept) > 0);
 	memset(world->hosts[1].arena + HALF, 0, 100000);
 	world->hosts[1].memory_errors = 3;
 	finish(world);
@@ -1093,7 +1130,7 @@ static void end_catch(struct world *world)
 
 static unsigned delivered;
 
-static void deliver_pattern(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void deliver_pattern(struct host *host, struct host *from, uint32_t tag, const void *data,
 			    size_t length)
 {
 	assert_int_equal(length, 1000);
@@ -1115,7 +1152,7 @@ static void test_scattered_messages(void **state)
 		pattern_fill(bytes, sizeof(bytes), i);
 		assert_status(net_send(host_peer(&world->hosts[0], 1), 1, NULL, 0, bytes,
 				       sizeof(bytes)),
-			      PF_DONE);
+			      PF_OK);
 		host_pump(&world->hosts[0]);
 	}
 	assert_int_equal(caught_count, 3);
@@ -1238,7 +1275,7 @@ static void test_unmapped(void **state)
 static uint64_t messages_received, message_latest;
 
 /* Of a message whose first bytes are when it was sent. */
-static void note_message(struct host *host, struct host *from, uint8_t tag, const void *data,
+static void note_message(struct host *host, struct host *from, uint32_t tag, const void *data,
 			 size_t length)
 {
 	uint64_t sent;
@@ -1257,8 +1294,8 @@ static void send_always(struct world *world, void *arg)
 	static uint64_t bytes[1024];
 
 	bytes[0] = world->now;
-	while (sends_messages && net_send(host_peer(&world->hosts[0], 1), 1, bytes, sizeof(bytes),
-					  NULL, 0) == PF_DONE)
+	while (sends_messages &&
+	       net_send(host_peer(&world->hosts[0], 1), 1, bytes, sizeof(bytes), NULL, 0) == PF_OK)
 		;
 	host_pump(&world->hosts[0]);
 	if (sends_messages)
@@ -1333,13 +1370,15 @@ static uint64_t gets_done;
 
 static void get_again(struct host *host, void *arg, const struct net_completion *completion)
 {
+	const pf_piece piece = world_piece(host_address(host, HALF),
+					   host_address(&host->world->hosts[0], 0), MIB);
+
 	if (host->number == 0) {
 		on_complete(host, arg, completion);
 		return;
 	}
 	gets_done++;
-	net_get(host_peer(host, 0), host_address(host, HALF),
-		host_address(&host->world->hosts[0], 0), MIB, arg);
+	net_get(host_peer(host, 0), &piece, 1, arg);
 }
 
 /* Gets of the peer without an end do not keep a put to it, and go on meanwhile. */
@@ -1376,7 +1415,7 @@ static void send_one(struct world *world, void *arg)
 	uint64_t bytes[8] = { world->now };
 
 	assert_int_equal(net_send(host_peer(&world->hosts[0], 1), 1, bytes, sizeof(bytes), NULL, 0),
-			 PF_DONE);
+			 PF_OK);
 	host_pump(&world->hosts[0]);
 	if (completed < posted)
 		world_call(world, world->now + 20 * MICROSECOND, send_one, NULL);
@@ -1416,6 +1455,7 @@ int main(void)
 		cmocka_unit_test(test_unplaced),
 		cmocka_unit_test(test_bad_address),
 		cmocka_unit_test(test_bad_address_of_dead),
+		cmocka_unit_test(test_withdrawn),
 		cmocka_unit_test(test_bad_memory),
 		cmocka_unit_test(test_bad_memory_of_lost),
 		cmocka_unit_test(test_bad_memory_of_held),

@@ -13,11 +13,11 @@ static void test_header(void **state)
 						   .index = 0x01020304,
 						   .number = 0xfffefdfc,
 						   .transfer = 0x11223344 };
-	static const uint8_t bytes[] = { 0x25, 3,    16,   0,    4,    3,    2,    1,
+	static const uint8_t bytes[] = { 0x35, 3,    16,   0,    4,    3,    2,    1,
 					 0xfc, 0xfd, 0xfe, 0xff, 0x44, 0x33, 0x22, 0x11 };
 	/* Offset and value: version, types that do not exist, path, control length. */
 	static const uint8_t bad[][2] = {
-		{ 16, 0x15 }, { 16, 0x20 }, { 16, 0x27 }, { 17, 4 }, { 18, 12 }
+		{ 16, 0x25 }, { 16, 0x30 }, { 16, 0x37 }, { 17, 4 }, { 18, 12 }
 	};
 	struct wire_header back;
 	uint8_t packet[48] = { 0 };
@@ -37,11 +37,28 @@ static void test_header(void **state)
 	}
 }
 
+/* The newest that both speak. */
+static void test_versions(void **state)
+{
+	static const unsigned ranges[][3] = {
+		{ 3, 3, 3 }, { 1, 3, 3 }, { 3, 255, 3 }, { 0, 255, 3 },
+		{ 0, 0, 0 }, { 1, 2, 0 }, { 4, 9, 0 },   { 9, 1, 0 },
+	};
+	size_t i;
+
+	assert_int_equal(NET_VERSION_OLDEST, 3);
+	assert_int_equal(NET_VERSION_NEWEST, 3);
+	for (i = 0; i < ARRAY_SIZE(ranges); i++)
+		assert_int_equal(net_version_shared(ranges[i][0], ranges[i][1]), ranges[i][2]);
+}
+
 static void test_hello(void **state)
 {
 	struct wire_hello hello = { .index = 7,
 				    .block_size = 16384,
 				    .auth = 2,
+				    .oldest = 3,
+				    .newest = 5,
 				    .info_length = 11,
 				    .info = (const uint8_t *)"information" };
 	struct wire_hello back;
@@ -60,6 +77,8 @@ static void test_hello(void **state)
 	assert_int_equal(back.index, 7);
 	assert_int_equal(back.block_size, 16384);
 	assert_int_equal(back.auth, 2);
+	assert_int_equal(back.oldest, 3);
+	assert_int_equal(back.newest, 5);
 	assert_int_equal(back.info_length, 11);
 	assert_memory_equal(back.info, "information", 11);
 	for (i = 0; i < length; i++)
@@ -129,9 +148,25 @@ static void test_frames(void **state)
 	wire_put_frame(bytes, &frame);
 	wire_get_frame(bytes, sizeof(bytes), &back);
 	assert_true(back.goodbye.failed);
+	frame = (struct wire_frame){ .type = FRAME_SIGNAL,
+				     .signal = { PF_SIGNAL_SET, 0xfedcba9876543210, 77 } };
+	check_frame(&frame);
+	wire_put_frame(bytes, &frame);
+	wire_get_frame(bytes, sizeof(bytes), &back);
+	assert_int_equal(back.signal.op, PF_SIGNAL_SET);
+	assert_true(back.signal.remote == 0xfedcba9876543210);
+	assert_int_equal(back.signal.value, 77);
+	bytes[1] = PF_SIGNAL_NOTICE + 1;
+	assert_int_equal(wire_get_frame(bytes, sizeof(bytes), &back), 0);
+	/* A word is aligned; a notice has the first byte of the put instead. */
+	bytes[8] |= 4;
+	bytes[1] = PF_SIGNAL_SET;
+	assert_int_equal(wire_get_frame(bytes, sizeof(bytes), &back), 0);
+	bytes[1] = PF_SIGNAL_NOTICE;
+	assert_int_equal(wire_get_frame(bytes, sizeof(bytes), &back), WIRE_SIGNAL);
 	memset(bytes, 0, sizeof(bytes));
 	assert_int_equal(wire_get_frame(bytes, sizeof(bytes), &back), 0);
-	bytes[0] = 7;
+	bytes[0] = FRAME_SIGNAL + 1;
 	assert_int_equal(wire_get_frame(bytes, sizeof(bytes), &back), 0);
 }
 
@@ -197,6 +232,9 @@ static void test_status_of_entries(void **state)
 		assert_int_equal(wire_get_entry(bytes, 16, &back), 16);
 		assert_status(back.status, PF_ERR_FAULT);
 	}
+	entry.status = PF_ERR_REFUSED;
+	assert_int_equal(wire_get_entry(bytes, wire_put_entry(bytes, &entry), &back), 16);
+	assert_status(back.status, PF_ERR_REFUSED);
 }
 
 static void test_widen(void **state)
@@ -328,13 +366,10 @@ static void test_other_pieces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_header),
-		cmocka_unit_test(test_hello),
-		cmocka_unit_test(test_frames),
-		cmocka_unit_test(test_entries),
-		cmocka_unit_test(test_status_of_entries),
-		cmocka_unit_test(test_widen),
-		cmocka_unit_test(test_stream),
+		cmocka_unit_test(test_header),       cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_hello),        cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_entries),      cmocka_unit_test(test_status_of_entries),
+		cmocka_unit_test(test_widen),        cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_other_pieces),
 	};
 

@@ -345,7 +345,13 @@ static int reach(struct host *host, const struct net_wait *wait, uint64_t addres
 static int on_source(void *user, const struct net_wait *wait, uint64_t address, uint32_t length,
 		     uint64_t *bad)
 {
-	return reach(user, wait, address, length, !wait->suspect, bad);
+	struct host *host = user;
+
+	if (wait->foreign && host->sources_most && ++host->sources > host->sources_most) {
+		*bad = address;
+		return PF_ERR_REFUSED;
+	}
+	return reach(host, wait, address, length, !wait->suspect, bad);
 }
 
 static int on_destination(void *user, const struct net_wait *wait, uint64_t address,
@@ -408,10 +414,10 @@ static int on_atomic(void *user, const struct net_wait *wait, enum pf_atomic_op 
 
 	if (status != PF_OK)
 		return status;
-	if (op != PF_ADD || width != 8)
+	if ((op != PF_ATOMIC_ADD && op != PF_ATOMIC_SWAP) || width != 8)
 		return PF_ERR_FAULT;
 	*value = *target;
-	*target += operand;
+	*target = op == PF_ATOMIC_ADD ? *target + operand : operand;
 	return PF_OK;
 }
 
@@ -464,6 +470,13 @@ static void on_unanswered(struct host *host, struct net_association *association
 		host->unanswered(host, net_association_user(association), net_silence(association));
 }
 
+static void on_notice(struct host *host, const struct net_event *event)
+{
+	if (host->notice)
+		host->notice(host, net_association_user(event->association), event);
+	net_resolved(host->core, event->token, PF_OK, 0);
+}
+
 void host_take(struct host *host)
 {
 	struct net_event event;
@@ -471,6 +484,8 @@ void host_take(struct host *host)
 	while (host->core && !host->closed && net_take(host->core, &event)) {
 		if (event.kind == NET_MESSAGE)
 			on_message(host, &event);
+		else if (event.kind == NET_NOTICE)
+			on_notice(host, &event);
 		else if (event.kind == NET_GONE)
 			on_gone(host, event.association);
 		else if (event.kind == NET_UNANSWERED)
@@ -524,6 +539,7 @@ void host_start(struct host *host)
 						.fetch = on_fetch,
 						.gather = on_gather,
 						.atomic = on_atomic,
+						.asks_again = world->settings.asks_again,
 						.user = host };
 	struct net_callbacks callbacks = { .accept = on_accept,
 					   .packet_most = on_packet_most,
@@ -610,7 +626,7 @@ uint64_t host_address(const struct host *host, size_t offset)
 
 static void accepted(struct host *host, int status)
 {
-	if (status != PF_OK)
+	if (status != PF_PENDING)
 		world_fail(host->world, "a transfer was refused: %d", status);
 	host_pump(host);
 }
@@ -618,15 +634,31 @@ static void accepted(struct host *host, int status)
 void host_put(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
 	      void *arg)
 {
-	accepted(host, net_put(host_peer(host, peer), host_address(host, offset),
-			       host_address(&host->world->hosts[peer], peer_offset), length, arg));
+	const pf_piece piece = world_piece(host_address(host, offset),
+					   host_address(&host->world->hosts[peer], peer_offset),
+					   length);
+
+	accepted(host, net_put(host_peer(host, peer), &piece, 1, arg));
+}
+
+void host_put_signal(struct host *host, size_t offset, unsigned peer, size_t peer_offset,
+		     size_t length, const pf_signal *signal, void *arg)
+{
+	const pf_piece piece = world_piece(host_address(host, offset),
+					   host_address(&host->world->hosts[peer], peer_offset),
+					   length);
+
+	accepted(host, net_put_signal(host_peer(host, peer), &piece, signal, arg));
 }
 
 void host_get(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
 	      void *arg)
 {
-	accepted(host, net_get(host_peer(host, peer), host_address(host, offset),
-			       host_address(&host->world->hosts[peer], peer_offset), length, arg));
+	const pf_piece piece = world_piece(host_address(host, offset),
+					   host_address(&host->world->hosts[peer], peer_offset),
+					   length);
+
+	accepted(host, net_get(host_peer(host, peer), &piece, 1, arg));
 }
 
 void host_evict(struct host *host, size_t offset, size_t length)

@@ -54,6 +54,7 @@ struct settings {
 	uint32_t predict;       /* payloads are received where the core predicts them */
 	uint32_t away;          /* the host handles a packet or a timer late, */
 	uint64_t away_time;     /* on average by this time */
+	bool asks_again;        /* of net_memory_operations */
 	bool memory;            /* the carrier is in memory, without sockets */
 	bool no_segments;       /* packets are sent one by one */
 	size_t arena;
@@ -95,12 +96,15 @@ struct host {
 	unsigned absent_writes;                /* number of place calls for an absent page */
 	unsigned memory_errors;                /* so many place calls from now on find no memory */
 	unsigned places, places_many, gathers; /* number of calls */
+	unsigned sources,
+		sources_most; /* calls about foreign blocks; more are refused; 0: no limit */
 	/* By host: the association with it, and its life at that time. */
 	struct net_association **peers;
 	uint32_t *peer_life;
-	void (*deliver)(struct host *host, struct host *from, uint8_t tag, const void *data,
+	void (*deliver)(struct host *host, struct host *from, uint32_t tag, const void *data,
 			size_t length);
 	void (*complete)(struct host *host, void *arg, const struct net_completion *completion);
+	void (*notice)(struct host *host, struct host *from, const struct net_event *event);
 	void (*gone)(struct host *host, struct host *peer, int status, const char *why);
 	void (*unanswered)(struct host *host, struct host *peer, const char *why);
 };
@@ -164,9 +168,16 @@ void host_continue(struct host *host);
 struct net_association *host_peer(struct host *host, unsigned peer);
 /* A remote or local address in the arena. */
 uint64_t host_address(const struct host *host, size_t offset);
+
+static inline pf_piece world_piece(uint64_t local, uint64_t remote, size_t length)
+{
+	return (pf_piece){ (void *)(uintptr_t)local, remote, length };
+}
 /* Post a transfer from or to another host's arena, which must be accepted, and send. */
 void host_put(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
 	      void *arg);
+void host_put_signal(struct host *host, size_t offset, unsigned peer, size_t peer_offset,
+		     size_t length, const pf_signal *signal, void *arg);
 void host_get(struct host *host, size_t offset, unsigned peer, size_t peer_offset, size_t length,
 	      void *arg);
 /* Take what happened in the core, unless the host is closed. Happens without this call. */

@@ -35,7 +35,7 @@ class Tools:
     def __init__(self, folder):
         self.folder = folder
         self.calibration = folder / "cache/libpf/calibration"
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("PF_")}
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LIBPF_")}
         self.environment["XDG_CACHE_HOME"] = str(folder / "cache")
         self.environment["PATH"] = f"{TOOLS}:{os.environ['PATH']}"
         self.started = []

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pf.h"
+#include <libpf/pf.h>
 
 #define LENGTH ((size_t)4 << 20)
 #define BLOCK ((size_t)16 << 10)
@@ -30,7 +30,7 @@ struct contact {
 
 static bool told;
 
-static void on_message(pf_context *context, pf_peer *from, uint8_t tag, void *data, size_t length,
+static void on_message(pf_context *context, pf_peer *from, uint32_t tag, void *data, size_t length,
 		       void *arg)
 {
 	told = true;
@@ -68,23 +68,23 @@ static char *map_file(void)
 	return map;
 }
 
-static pf_context *open_context(void)
+static pf_context *open_context(pf_receive_fn receive)
 {
+	const pf_callbacks callbacks = { .size = sizeof(callbacks), .receive = receive };
 	pf_context *context;
 
-	if (pf_open(NULL, &context) != PF_OK)
+	if (pf_open(NULL, &callbacks, &context) != PF_OK)
 		errx(1, "pf_open");
 	return context;
 }
 
 static int target(int to)
 {
-	pf_context *context = open_context();
+	pf_context *context = open_context(on_message);
 	struct contact contact = { .length = sizeof(contact.address) };
 	char *map = map_file();
 	size_t i;
 
-	pf_set_receive(context, on_message, NULL);
 	if (pf_address(context, contact.address, &contact.length) != PF_OK)
 		errx(1, "pf_address");
 	contact.buffer = (uint64_t)(uintptr_t)map;
@@ -102,7 +102,7 @@ static int target(int to)
 
 static void source(int from, bool killed)
 {
-	pf_context *context = open_context();
+	pf_context *context = open_context(NULL);
 	char *buffer = malloc(LENGTH);
 	struct contact contact;
 	pf_peer *peer;
@@ -113,8 +113,8 @@ static void source(int from, bool killed)
 	memset(buffer, 42, LENGTH);
 	if (pf_peer_open(context, contact.address, contact.length, NULL, &peer) != PF_OK)
 		errx(1, "pf_peer_open");
-	status = pf_put(peer, buffer, contact.buffer, LENGTH, NULL, NULL);
-	if (status < 0 || pf_flush(context, NULL) != PF_OK)
+	status = pf_put(peer, buffer, contact.buffer, LENGTH, 0, NULL, NULL);
+	if (status < 0 || pf_flush(context, NULL, PF_FOREVER) != PF_OK)
 		errx(1, "pf_put: %s", pf_strerror(status));
 	while ((status = pf_send(peer, 0, NULL, 0, NULL, 0)) == PF_ERR_AGAIN)
 		pf_progress(context);

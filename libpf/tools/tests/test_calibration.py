@@ -51,14 +51,14 @@ def test_in_force(calibrated):
     state(calibrated, "in force")
     for option in "eager_limit", "share_min", "ring_size", "run_max":
         assert origin(calibrated, option) == "calibration"
-    assert origin(calibrated, "idle_polls") == "default"
+    assert origin(calibrated, "wake") == "default"
     done = calibrated.run("pf_info", "--calibrated")
     assert done.returncode == 0 and not done.stdout
 
 
 def test_environment_goes_first(calibrated):
-    assert origin(calibrated, "share_min", PF_SHARE_MIN="64K") == "environment"
-    assert origin(calibrated, "eager_limit", PF_SHARE_MIN="64K") == "calibration"
+    assert origin(calibrated, "share_min", LIBPF_SHARE_MIN="64K") == "environment"
+    assert origin(calibrated, "eager_limit", LIBPF_SHARE_MIN="64K") == "calibration"
 
 
 def ignored(tools, text, **variables):
@@ -85,7 +85,7 @@ def test_ignored(calibrated, text, number, line):
 
 
 def test_option_off(calibrated):
-    ignored(calibrated, "PF_CALIBRATE is 0", PF_CALIBRATE="0")
+    ignored(calibrated, "LIBPF_CALIBRATE is 0", LIBPF_CALIBRATE="0")
 
 
 def test_cannot_write(tools):

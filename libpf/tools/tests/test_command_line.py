@@ -22,7 +22,7 @@ def test_help(tools, tool):
 @EACH
 def test_version(tools, tool):
     done = tools.run(tool, "--version")
-    assert done.returncode == 0 and has(rf"^{tool} \d+\.\d+$", done.stdout)
+    assert done.returncode == 0 and has(rf"^{tool} \d+\.\d+\.\d+(-rc\d+)?$", done.stdout)
 
 
 @pytest.mark.parametrize("tool, argument", [
@@ -72,8 +72,8 @@ def test_refuses(tools, text, command):
 
 @pytest.mark.parametrize("command", ["pf_info", "pf_perf --sizes 1"])
 @pytest.mark.parametrize("name, value, text", [
-    ("PF_RING_SIZE", "12345", ""),
-    ("PF_MODE", "pinned", " is invalid: must be fault, prefault, pin or pin-cache"),
+    ("LIBPF_RING_SIZE", "12345", ""),
+    ("LIBPF_POLICY", "pinned", " is invalid: must be touch, ahead, huge or adaptive"),
 ])
 def test_invalid_variable(tools, command, name, value, text):
     done = tools.run(*command.split(), **{name: value})

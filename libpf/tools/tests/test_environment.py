@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What pf_info and pf_perf say of PF_* variables that are wrong."""
+"""What pf_info and pf_perf say of LIBPF_* variables that are wrong."""
 
 import json
 
@@ -31,27 +31,27 @@ def calibrated(tools):
 
 def test_an_invalid_variable_leaves_the_calibrated_value_and_its_origin(calibrated):
     assert option(calibrated, "eager_limit") == (12288, "calibration")
-    assert option(calibrated, "eager_limit", PF_EAGER_LIMIT="abc") == (12288, "calibration")
-    assert option(calibrated, "eager_limit", PF_EAGER_LIMIT="8K") == (8192, "environment")
+    assert option(calibrated, "eager_limit", LIBPF_EAGER_LIMIT="abc") == (12288, "calibration")
+    assert option(calibrated, "eager_limit", LIBPF_EAGER_LIMIT="8K") == (8192, "environment")
 
 
 def test_an_invalid_variable_leaves_the_default_and_its_origin(tools):
-    assert option(tools, "eager_limit", PF_EAGER_LIMIT="abc")[1] == "default"
+    assert option(tools, "eager_limit", LIBPF_EAGER_LIMIT="abc")[1] == "default"
 
 
 @each_tool
 def test_every_invalid_variable_is_reported(tools, tool):
-    result = tools.run(tool, *TOOL[tool], PF_EAGER_LIMIT="abc", PF_RING_SIZE="100000")
+    result = tools.run(tool, *TOOL[tool], LIBPF_EAGER_LIMIT="abc", LIBPF_RING_SIZE="100000")
     assert result.returncode == 1
-    assert "PF_EAGER_LIMIT=abc is invalid: must be from 64 to 16777216" in result.stderr
-    assert "PF_RING_SIZE=100000 is invalid: must be a power of two" in result.stderr
+    assert "LIBPF_EAGER_LIMIT=abc is invalid: must be from 64 to 16777216" in result.stderr
+    assert "LIBPF_RING_SIZE=100000 is invalid: must be a power of two" in result.stderr
 
 
 @each_tool
 @pytest.mark.parametrize("name, nearest", [
-    ("PF_RNG_SIZE", "PF_RING_SIZE"),
-    ("PF_EAGERLIMIT", "PF_EAGER_LIMIT"),
-    ("PF_IF_INCLUDES", "PF_IF_INCLUDE"),
+    ("LIBPF_RNG_SIZE", "LIBPF_RING_SIZE"),
+    ("LIBPF_EAGERLIMIT", "LIBPF_EAGER_LIMIT"),
+    ("LIBPF_IF_INCLUDES", "LIBPF_IF_INCLUDE"),
 ])
 def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(tools, tool, name, nearest):
     result = tools.run(tool, *TOOL[tool], **{name: "1"})
@@ -62,15 +62,15 @@ def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(tools, tool, nam
 
 @each_tool
 def test_an_unknown_variable_is_a_warning(tools, tool):
-    result = tools.run(tool, *TOOL[tool], PF_BUFFALO="1")
+    result = tools.run(tool, *TOOL[tool], LIBPF_BUFFALO="1")
     assert result.returncode == 0
     (line,) = result.stderr.splitlines()
-    assert "PF_BUFFALO is not an option of libpf" in line
+    assert "LIBPF_BUFFALO is not an option of libpf" in line
 
 
 @each_tool
 def test_valid_variables_cause_no_warning(tools, tool):
     result = tools.run(
-        tool, *TOOL[tool], PF_RING_SIZE="64K", PF_IF_INCLUDE="lo", PF_TEST_ANYTHING="1")
+        tool, *TOOL[tool], LIBPF_RING_SIZE="64K", LIBPF_IF_INCLUDE="lo", LIBPF_TEST_ANYTHING="1")
     assert result.returncode == 0
     assert result.stderr == ""

@@ -24,15 +24,15 @@ def test_everything(tools):
 def test_options_have_ranges_variables_and_defaults(tools):
     done = tools.run("pf_info", "--options")
     assert done.returncode == 0 and has("^  eager_limit .* default", done.stdout)
-    assert "PF_EAGER_LIMIT, from 64 to 16M" in done.stdout
+    assert "LIBPF_EAGER_LIMIT, from 64 to 16M" in done.stdout
 
 
 def test_values_from_the_environment(tools):
-    shown = tools.run("pf_info", "--options", PF_EAGER_LIMIT="3K").stdout
+    shown = tools.run("pf_info", "--options", LIBPF_EAGER_LIMIT="3K").stdout
     assert has("^  eager_limit  *3K  *environment", shown)
     assert has("^  share_min .* default", shown)
-    shown = tools.run("pf_info", "--options", PF_MODE="pin-cache", PF_POLICY="2").stdout
-    assert has("^  mode  *pin-cache  *environment", shown)
+    shown = tools.run("pf_info", "--options", LIBPF_NETWORK="always", LIBPF_POLICY="2").stdout
+    assert has("^  network  *always  *environment", shown)
     assert has("^  policy  *huge  *environment", shown)
 
 
@@ -41,7 +41,7 @@ def test_live(tools):
 
 
 def test_live_without_single_copy(tools):
-    live(tools, "through the ring: single_copy is 0", PF_SINGLE_COPY="0")
+    live(tools, "through the ring: single_copy is 0", LIBPF_SINGLE_COPY="0")
 
 
 def test_json(tools):
@@ -49,9 +49,9 @@ def test_json(tools):
     assert done.returncode == 0
     info = json.loads(done.stdout)
     options = {option["name"]: option for option in info["options"]}
-    assert options["eager_limit"]["variable"] == "PF_EAGER_LIMIT"
-    assert options["if_include"]["variable"] == "PF_IF_INCLUDE"
-    assert options["mode"]["value"] == "fault" and "pin-cache" in options["mode"]["names"]
+    assert options["eager_limit"]["variable"] == "LIBPF_EAGER_LIMIT"
+    assert options["if_include"]["variable"] == "LIBPF_IF_INCLUDE"
+    assert options["policy"]["value"] == "adaptive" and "touch" in options["policy"]["names"]
     for name, option in options.items():
         if name in TEXTS:
             assert isinstance(option["value"], str)

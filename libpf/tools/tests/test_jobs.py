@@ -113,7 +113,8 @@ def test_process_without_libpf(tools):
 
 @pytest.fixture(scope="module")
 def forger(module_tools):
-    return module_tools.compile(HERE / "forge.c", "forge", f"-I{HERE.parents[1]}")
+    return module_tools.compile(HERE / "forge.c", "forge", f"-I{HERE.parents[1]}",
+                                f"-I{HERE.parents[1] / 'include'}")
 
 
 @pytest.fixture
@@ -162,4 +163,4 @@ def test_kinds_bytes_and_percentiles(tools, forge):
     done = tools.run("pf_info", "--job", pid)
     assert done.returncode == 0
     (row,) = [line.split()[2:] for line in done.stdout.splitlines() if has(rf"^ *\S+ +{pid} ", line)]
-    assert " ".join(row) == "98 0 0 0 0 1 1 0 100 0 0 3.00M 0 0 0 0 512ns 262us more forge"
+    assert " ".join(row) == "98 0 0 0 0 1 1 0 100 0 0 3.00M 0 512ns 262us more forge"

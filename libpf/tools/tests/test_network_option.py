@@ -6,9 +6,9 @@ import json
 import pytest
 
 MALFORMED = [
-    ("PF_IF_INCLUDE", "10.0.0.0/99", "10.0.0.0/99"),
-    ("PF_IF_INCLUDE", "lo, fd00::/129 ,eth0", "fd00::/129"),
-    ("PF_IF_EXCLUDE", "eth0/8", "eth0/8"),
+    ("LIBPF_IF_INCLUDE", "10.0.0.0/99", "10.0.0.0/99"),
+    ("LIBPF_IF_INCLUDE", "lo, fd00::/129 ,eth0", "fd00::/129"),
+    ("LIBPF_IF_EXCLUDE", "eth0/8", "eth0/8"),
 ]
 
 
@@ -25,40 +25,40 @@ def measure(tools, **variables):
 
 
 def test_other_hosts_are_reached_over_the_interfaces(tools):
-    shown, capabilities = paths(tools, PF_IF_INCLUDE="lo")
+    shown, capabilities = paths(tools, LIBPF_IF_INCLUDE="lo")
     assert capabilities["network"]["available"]
     assert "UDP packets, over lo 127.0.0.1" in shown["other hosts"]
     assert "shared memory" in shown["messages"]
 
 
 def test_other_hosts_are_not_reachable_when_the_network_is_off(tools):
-    shown, capabilities = paths(tools, PF_NETWORK="off")
+    shown, capabilities = paths(tools, LIBPF_NETWORK="off")
     assert not capabilities["network"]["available"]
     assert shown["other hosts"] == "not reachable: the option network is off"
 
 
 def test_other_hosts_are_not_reachable_without_an_interface(tools):
-    shown, _ = paths(tools, PF_IF_INCLUDE="nosuch0")
+    shown, _ = paths(tools, LIBPF_IF_INCLUDE="nosuch0")
     assert shown["other hosts"].startswith("not reachable: ")
     assert "if_include" in shown["other hosts"]
 
 
 def test_always_replaces_the_paths_on_this_host(tools):
-    shown, _ = paths(tools, PF_NETWORK="always", PF_IF_INCLUDE="lo")
+    shown, _ = paths(tools, LIBPF_NETWORK="always", LIBPF_IF_INCLUDE="lo")
     assert "UDP packets" in shown["this host"]
     assert not {"messages", "transfers", "short transfers", "atomics"} & set(shown)
 
 
 def test_always_is_measured_over_the_network(tools):
-    result = measure(tools, PF_NETWORK="always", PF_IF_INCLUDE="lo")
+    result = measure(tools, LIBPF_NETWORK="always", LIBPF_IF_INCLUDE="lo")
     assert result.returncode == 0, result.stderr
     assert "# transfers: packets over the network" in result.stdout
 
 
 def test_always_without_an_interface_is_an_error(tools):
-    result = measure(tools, PF_NETWORK="always", PF_IF_INCLUDE="nosuch0")
+    result = measure(tools, LIBPF_NETWORK="always", LIBPF_IF_INCLUDE="nosuch0")
     assert result.returncode == 1
-    assert "PF_NETWORK=always" in result.stderr and "if_include" in result.stderr
+    assert "LIBPF_NETWORK=always" in result.stderr and "if_include" in result.stderr
     assert result.stdout == ""
 
 

@@ -68,7 +68,7 @@ def test_tells_that_the_partner_does_not_answer(tools, listener):
     listener.process.send_signal(signal.SIGSTOP)
     caller = tools.start(
         "pf_perf", "--connect", str(listener.address), "--cores", "none", output="caller",
-        PF_NETWORK="always", PF_CONTACT_TIMEOUT="1")
+        LIBPF_NETWORK="always", LIBPF_CONTACT_TIMEOUT="1")
     assert wait_until(lambda: "pf_perf: warning: no answer" in caller.output.read_text())
     assert caller.poll() is None
 

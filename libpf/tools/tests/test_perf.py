@@ -12,11 +12,9 @@ TESTS = [line.split()[0] for line in subprocess.run(
     [TOOLS / "pf_perf", "--test", "help"], capture_output=True, text=True).stdout.splitlines()]
 WAYS = {
     "default": {},
-    "through the ring": {"PF_SINGLE_COPY": "0", "PF_RING_SIZE": "256K"},
-    "all from both ends": {"PF_SHARE_MIN": "4K", "PF_RUN_MAX": "4K"},
+    "through the ring": {"LIBPF_SINGLE_COPY": "0", "LIBPF_RING_SIZE": "256K"},
+    "all from both ends": {"LIBPF_SHARE_MIN": "4K", "LIBPF_RUN_MAX": "4K"},
 }
-MODES = "prefault", "pin", "pin-cache"
-TRANSFERS = "put-latency", "put-bandwidth", "get-latency", "get-bandwidth"
 
 
 def verified(tools, test, *command, **variables):
@@ -39,12 +37,6 @@ def test_verified(tools, way, test):
 @pytest.mark.parametrize("test", ["put-bandwidth", "get-latency"])
 def test_verified_single_copy_forbidden(tools, deny_cma, test):
     verified(tools, test, deny_cma)
-
-
-@pytest.mark.parametrize("test", TRANSFERS)
-@pytest.mark.parametrize("mode", MODES)
-def test_verified_registered(tools, mode, test):
-    verified(tools, test, PF_MODE=mode)
 
 
 def test_csv(tools):

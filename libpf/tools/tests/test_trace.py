@@ -23,7 +23,7 @@ def program(tools):
     """faulted_put.c, linked with the library that was built."""
     library = BUILD / "libpf/.libs"
     tools.environment["TMPDIR"] = str(tools.folder)
-    return tools.compile(HERE / "faulted_put.c", "faulted_put", f"-I{HERE.parents[1]}",
+    return tools.compile(HERE / "faulted_put.c", "faulted_put", f"-I{HERE.parents[1] / 'include'}",
                          f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--no-as-needed", "-lpf")
 
 
@@ -92,7 +92,7 @@ def test_picture(tools, program):
 
 
 def test_put_over_the_network(tools, program):
-    done, events = trace(tools, program, PF_NETWORK="always")
+    done, events = trace(tools, program, LIBPF_NETWORK="always")
     assert done.returncode == 0 and not done.stderr
     (put,) = named(events, "^put 4 MiB", "b")
     target = int(put["args"]["remote"], 16)
@@ -160,7 +160,7 @@ FORGE = """
 import os, random, sys
 exec(os.environ["STRUCTS"])
 what = sys.argv[1]
-path = os.path.join(os.environ["PF_TRACE"], "trace.forged")
+path = os.path.join(os.environ["LIBPF_TRACE"], "trace.forged")
 size = EVENTS_AT + EVENTS * EVENT.size
 generator = random.Random(1)
 fields = [b"pftrace1", 1, EVENTS, 5, 6, 7, 0, b"h" * 64, b'"<&\\x01' * 16, b"<a>&" * 8, 100]
