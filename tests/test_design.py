@@ -18,6 +18,8 @@ PATH = re.compile(r"[\w.-]+/[\w./-]*|[\w-]+\.(?:[ch]|md|py|pml|map)")
 
 
 def path_of(name):
+    if name == "pf.h":
+        return TOP / "libpf/include/libpf/pf.h"
     return TOP / name if name.split("/")[0] in FOLDERS else TOP / "libpf" / name
 
 
