@@ -259,11 +259,24 @@ def test_workers_count_primes(programs, way):
 @ways
 def test_workers_that_die_are_reported_and_their_ranges_counted(programs, way):
     first = programs.start("workqueue", 4, 3000000, **WAYS[way])
-    workers = wait_until(lambda: len(found := children(first)) == 4 and found)
+    workers = []
+
+    def all_stopped():
+        """On a busy machine the first ones could end the work before the last one starts."""
+        for worker in set(children(first)) - set(workers):
+            os.kill(worker, signal.SIGSTOP)
+            workers.append(worker)
+        return len(workers) == 4
+
+    assert wait_until(all_stopped)
+    for worker in workers[:2]:
+        os.kill(worker, signal.SIGCONT)
     assert wait_until(lambda: all(job_counter(worker, "atomics") for worker in workers[:2]))
     assert first.poll() is None
     for worker in workers[:2]:
         os.kill(worker, signal.SIGKILL)
+    for worker in workers[2:]:
+        os.kill(worker, signal.SIGCONT)
     status, output = programs.end(first)
     assert status == 0 and "216816 primes below 3000000" in output
     # A process of another host is known to be dead after a PING or peer_timeout: perhaps too late.
