@@ -251,6 +251,20 @@ def children(process):
     return found
 
 
+def is_stopped(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def preload(programs, name):
+    """A library made from NAME.c, as LD_PRELOAD has it."""
+    library = programs.folder / f"{name}.so"
+    command = [*shlex.split(CC), "-D_GNU_SOURCE", f"-I{TOP}/libpf/include", "-shared", "-fPIC",
+               "-o", library, TOP / f"examples/tests/{name}.c"]
+    if subprocess.run(command).returncode:
+        pytest.skip("cannot compile a library to preload")
+    return str(library)
+
+
 @ways
 def test_workers_count_primes(programs, way):
     assert programs.run("workqueue", 4, 300000, **WAYS[way]) == (0, "25997 primes below 300000\n")
@@ -258,27 +272,22 @@ def test_workers_count_primes(programs, way):
 
 @ways
 def test_workers_that_die_are_reported_and_their_ranges_counted(programs, way):
-    first = programs.start("workqueue", 4, 3000000, **WAYS[way])
-    workers = []
-
-    def all_stopped():
-        """On a busy machine the first ones could end the work before the last one starts."""
-        for worker in set(children(first)) - set(workers):
-            os.kill(worker, signal.SIGSTOP)
-            workers.append(worker)
-        return len(workers) == 4
-
-    assert wait_until(all_stopped)
-    for worker in workers[:2]:
-        os.kill(worker, signal.SIGCONT)
-    assert wait_until(lambda: all(job_counter(worker, "atomics") for worker in workers[:2]))
-    assert first.poll() is None
-    for worker in workers[:2]:
-        os.kill(worker, signal.SIGKILL)
-    for worker in workers[2:]:
-        os.kill(worker, signal.SIGCONT)
+    first = programs.start("workqueue", 4, 300000, LD_PRELOAD=preload(programs, "stop"),
+                           **WAYS[way])
+    try:
+        # Each has taken a range. On a busy machine the first ones would else end the work before
+        # the others are there.
+        workers = wait_until(lambda: len(found := children(first)) == 4 and
+                             all(map(is_stopped, found)) and found)
+        assert workers
+        for worker in workers[:2]:
+            os.kill(worker, signal.SIGKILL)
+    finally:
+        # A stopped worker would keep the pipe of the output open.
+        for worker in children(first):
+            os.kill(worker, signal.SIGCONT)
     status, output = programs.end(first)
-    assert status == 0 and "216816 primes below 3000000" in output
+    assert status == 0 and "25997 primes below 300000" in output
     # A process of another host is known to be dead after a PING or peer_timeout: perhaps too late.
     lost = output.count("lost a worker: the peer's process is gone")
     assert output.count("lost a worker: ") == lost
@@ -296,12 +305,7 @@ def test_workers_end_with_the_first_process(programs):
 
 
 def test_workers_wait_for_room(programs):
-    library = programs.folder / "again.so"
-    command = [*shlex.split(CC), "-D_GNU_SOURCE", f"-I{TOP}/libpf/include", "-shared", "-fPIC",
-               "-o", library, TOP / "examples/tests/again.c"]
-    if subprocess.run(command).returncode:
-        pytest.skip("cannot compile a library to preload")
-    assert programs.run("workqueue", 2, 100000, LD_PRELOAD=str(library)) == (
+    assert programs.run("workqueue", 2, 100000, LD_PRELOAD=preload(programs, "again")) == (
         0, "9592 primes below 100000\n")
 
 
