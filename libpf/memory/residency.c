@@ -496,36 +496,26 @@ void residency_learn(struct residency *residency, uint64_t address)
 	file_record(residency->files, &mapping, known, FILE_LIFETIME);
 }
 
-/*
- * Return the end of the mapping at address, if mincore tells the truth about its pages; else
- * address.
- */
-static uint64_t mincore_end(struct residency *residency, uint64_t address)
+/* Does mincore tell the truth about pages of the mapping? */
+static bool mincore_is_true(struct residency *residency, const struct mapping *mapping)
 {
-	struct mapping mapping;
 	bool truth;
 
-	if (!mappings_find(residency->mappings, address, &mapping))
-		return address;
-	truth = !mapping.inode || mapping_writes_file(&mapping) ||
-		mapping.device == shared_device ||
-		(file_known(residency->files, &mapping, FILE_LIFETIME, &truth) && truth);
-	return truth ? mapping.end : address;
+	return !mapping->inode || mapping_writes_file(mapping) ||
+	       mapping->device == shared_device ||
+	       (file_known(residency->files, mapping, FILE_LIFETIME, &truth) && truth);
 }
 
 uint64_t residency_cached(struct residency *residency, uint64_t address, uint64_t length)
 {
 	uint64_t page = page_size(), end = address + length, at = address & ~(page - 1);
+	struct mapping mapping;
 
-	while (at < end) {
-		uint64_t most = mincore_end(residency, at), next;
-
-		next = cached_end(at, most < end ? most : end);
-		if (next <= at)
-			break;
-		at = next;
+	while (at < end && mappings_find(residency->mappings, at, &mapping) &&
+	       mincore_is_true(residency, &mapping)) {
+		at = cached_end(at, mapping.end < end ? mapping.end : end);
 		/* Anything but the end of a mapping is an absent page. */
-		if (at < most)
+		if (at < mapping.end)
 			break;
 	}
 	if (at <= address)
@@ -535,10 +525,12 @@ uint64_t residency_cached(struct residency *residency, uint64_t address, uint64_
 
 bool residency_maps_cache(struct residency *residency, uint64_t address, uint64_t length)
 {
+	uint64_t start = address & ~(page_size() - 1);
 	struct mapping mapping;
 
 	/* File systems without a disk have the major number 0, and a few others, as btrfs. */
 	return mappings_find(residency->mappings, address, &mapping) && mapping.inode &&
 	       major(mapping.device) && length <= mapping.end - address &&
-	       residency_cached(residency, address, length) == length;
+	       mincore_is_true(residency, &mapping) &&
+	       cached_end(start, address + length) >= address + length;
 }
