@@ -49,6 +49,8 @@ void info_print_paths(const struct info *info, bool json);
 void info_print_options(const struct info *info, bool json);
 void info_print_calibration(const struct info *info, bool json);
 void info_print_topology(const struct info *info, bool json);
+/* Measures for some milliseconds. */
+void info_print_pages(const struct info *info, bool json);
 void info_print_live(const struct info *info, bool json);
 
 #endif

@@ -26,6 +26,7 @@ static const char usage_text[] =
 	"      --options       the options in force: origin, permitted values, meaning\n"
 	"      --calibration   the calibration file, and whether it is in force\n"
 	"      --topology      cores and caches\n"
+	"      --pages         page sizes that are enabled, and what each brings here\n"
 	"      --live          connect two processes and show the path between them\n"
 	"      --calibrated    print nothing; exit with 0 if this machine's calibration\n"
 	"                      is in force, else with 1\n"
@@ -40,7 +41,17 @@ static const char usage_text[] =
 	"Exit status: 0 on success, 1 if something failed or a LIBPF_* environment variable\n"
 	"is invalid, 2 for a wrong command line.\n";
 
-enum section { CAPABILITIES, PERMISSIONS, PATHS, OPTIONS, CALIBRATION, TOPOLOGY, LIVE, SECTIONS };
+enum section {
+	CAPABILITIES,
+	PERMISSIONS,
+	PATHS,
+	OPTIONS,
+	CALIBRATION,
+	TOPOLOGY,
+	PAGES,
+	LIVE,
+	SECTIONS
+};
 
 static const struct {
 	const char *key; /* in JSON */
@@ -55,6 +66,7 @@ static const struct {
 	[OPTIONS] = { "options", '[', "Options", info_print_options },
 	[CALIBRATION] = { "calibration", '{', "Calibration", info_print_calibration },
 	[TOPOLOGY] = { "topology", '{', "Topology", info_print_topology },
+	[PAGES] = { "pages", '{', "Page sizes", info_print_pages },
 	[LIVE] = { "live", '{', "Live: two processes", info_print_live },
 };
 
@@ -72,6 +84,7 @@ static const struct option long_options[] = {
 	{ "options", no_argument, NULL, OPTION_SECTION + OPTIONS },
 	{ "calibration", no_argument, NULL, OPTION_SECTION + CALIBRATION },
 	{ "topology", no_argument, NULL, OPTION_SECTION + TOPOLOGY },
+	{ "pages", no_argument, NULL, OPTION_SECTION + PAGES },
 	{ "live", no_argument, NULL, OPTION_SECTION + LIVE },
 	{ "calibrated", no_argument, NULL, OPTION_CALIBRATED },
 	{ "job", optional_argument, NULL, OPTION_JOB },

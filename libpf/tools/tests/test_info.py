@@ -2,6 +2,8 @@
 """What pf_info shows of this machine and of the options."""
 
 import json
+import re
+from pathlib import Path
 
 from conftest import has
 
@@ -17,7 +19,7 @@ def live(tools, path, *command, **variables):
 def test_everything(tools):
     done = tools.run("pf_info")
     assert done.returncode == 0 and not has("^Live", done.stdout)
-    for title in "Capabilities", "Permission", "Paths", "Options", "Calibration", "Topology":
+    for title in "Capabilities", "Permission", "Paths", "Options", "Calibration", "Topology", "Page sizes":
         assert has(f"^{title}", done.stdout)
 
 
@@ -68,12 +70,25 @@ def test_json(tools):
     assert info["live"]["bytes_each_way"] > 0
 
 
+def test_pages(tools):
+    done = tools.run("pf_info", "--pages", "--json")
+    assert done.returncode == 0
+    pages = json.loads(done.stdout)["pages"]
+    assert re.fullmatch(r"\d+ KiB", pages["base pages"])
+    costs = [float(cost) for cost in re.findall(r"([\d.]+) us in", pages["first touch"])]
+    assert costs and all(0 < cost < 1e6 for cost in costs)
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled")
+    if enabled.exists() and "[always]" in enabled.read_text():
+        assert "64 KiB always" in pages["large folios"] and "large folios" in pages["first touch"]
+
+
 def test_single_copy_forbidden(tools, deny_cma):
     done = tools.run(deny_cma, "pf_info")
     assert done.returncode == 0
     assert has("^  single copy  *no  *process_vm_readv", done.stdout)
     assert has("^  seccomp  *a filter, which may forbid", done.stdout)
     assert has("^  transfers  *through the ring: single copy is not available", done.stdout)
+    assert has("^  look-up and copy  *64 KiB by single copy: not permitted here", done.stdout)
 
 
 def test_live_single_copy_forbidden(tools, deny_cma):
