@@ -68,7 +68,8 @@ typedef struct mca_btl_exanest_component_t {
 	int free_list_num;
 	int free_list_max;
 	int free_list_inc;
-	opal_free_list_t control_frags; /* PML headers alone, or before a payload sent in place */
+	opal_free_list_t control_frags; /* PML headers alone */
+	opal_free_list_t header_frags;  /* PML headers before a payload sent in place */
 	opal_free_list_t packed_frags;  /* buffers for packed payloads */
 	opal_free_list_t operations;    /* put, get and atomics in flight */
 

@@ -61,6 +61,7 @@ static int component_open(void)
 
 	memset(&component->reported, 0, sizeof(component->reported));
 	OBJ_CONSTRUCT(&component->control_frags, opal_free_list_t);
+	OBJ_CONSTRUCT(&component->header_frags, opal_free_list_t);
 	OBJ_CONSTRUCT(&component->packed_frags, opal_free_list_t);
 	OBJ_CONSTRUCT(&component->operations, opal_free_list_t);
 	OBJ_CONSTRUCT(&component->lock, opal_mutex_t);
@@ -80,6 +81,7 @@ static int component_close(void)
 	OBJ_DESTRUCT(&component->lock);
 	OBJ_DESTRUCT(&component->operations);
 	OBJ_DESTRUCT(&component->packed_frags);
+	OBJ_DESTRUCT(&component->header_frags);
 	OBJ_DESTRUCT(&component->control_frags);
 	return OPAL_SUCCESS;
 }

@@ -63,26 +63,27 @@ int mca_btl_exanest_init_frags(void)
 	int rc;
 
 	assert_that(here->btl_eager_limit && net->btl_eager_limit);
+	/*
+	 * Messages sent in place may use up a list while a peer reads nothing. Control
+	 * messages to other peers, like the end of a get, still find a descriptor: ob1 4.1 repeats
+	 * a control message only after another message of the same module.
+	 */
 	rc = list_init(&component->control_frags, MCA_BTL_EXANEST_CONTROL_SIZE, 0,
 		       frag_init_control);
-	if (OPAL_SUCCESS != rc)
-		return rc;
-	return list_init(&component->packed_frags, 0, buffer_size, frag_init);
+	if (OPAL_SUCCESS == rc)
+		rc = list_init(&component->header_frags, MCA_BTL_EXANEST_CONTROL_SIZE, 0,
+			       frag_init_control);
+	if (OPAL_SUCCESS == rc)
+		rc = list_init(&component->packed_frags, 0, buffer_size, frag_init);
+	return rc;
 }
 
-mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,
-						 mca_btl_base_endpoint_t *endpoint, uint8_t order,
-						 size_t size, uint32_t flags)
+/* Return a descriptor of one segment, or NULL. */
+static mca_btl_base_descriptor_t *frag_get(opal_free_list_t *list, size_t size, uint8_t order,
+					   uint32_t flags)
 {
-	opal_free_list_t *list = &mca_btl_exanest_component.control_frags;
-	mca_btl_exanest_frag_t *frag;
+	mca_btl_exanest_frag_t *frag = (mca_btl_exanest_frag_t *)opal_free_list_get(list);
 
-	if (size > MCA_BTL_EXANEST_CONTROL_SIZE) {
-		list = &mca_btl_exanest_component.packed_frags;
-		if (OPAL_UNLIKELY(size > list->fl_payload_buffer_size))
-			return NULL;
-	}
-	frag = (mca_btl_exanest_frag_t *)opal_free_list_get(list);
 	if (OPAL_UNLIKELY(NULL == frag))
 		return NULL;
 	frag->segments[0].seg_addr.pval = frag->base.super.ptr;
@@ -92,6 +93,19 @@ mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,
 	frag->base.order = order;
 	frag->convertor = NULL;
 	return &frag->base;
+}
+
+mca_btl_base_descriptor_t *mca_btl_exanest_alloc(mca_btl_base_module_t *btl,
+						 mca_btl_base_endpoint_t *endpoint, uint8_t order,
+						 size_t size, uint32_t flags)
+{
+	mca_btl_exanest_component_t *component = &mca_btl_exanest_component;
+
+	if (size <= MCA_BTL_EXANEST_CONTROL_SIZE)
+		return frag_get(&component->control_frags, size, order, flags);
+	if (OPAL_UNLIKELY(size > component->packed_frags.fl_payload_buffer_size))
+		return NULL;
+	return frag_get(&component->packed_frags, size, order, flags);
 }
 
 int mca_btl_exanest_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
@@ -129,8 +143,9 @@ mca_btl_base_descriptor_t *mca_btl_exanest_prepare_src(mca_btl_base_module_t *bt
 	assert_that(reserve <= MCA_BTL_EXANEST_CONTROL_SIZE);
 	if (OPAL_UNLIKELY(reserve + *size > limit))
 		*size = limit - reserve;
-	descriptor = mca_btl_exanest_alloc(btl, endpoint, order, pack ? reserve + *size : reserve,
-					   flags);
+	descriptor = pack ? mca_btl_exanest_alloc(btl, endpoint, order, reserve + *size, flags) :
+			    frag_get(&mca_btl_exanest_component.header_frags, reserve, order,
+				     flags);
 	if (OPAL_UNLIKELY(NULL == descriptor))
 		return NULL;
 	if (!pack) {

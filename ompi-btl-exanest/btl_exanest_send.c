@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+#include "opal/util/sys_limits.h"
+
 #include "btl_exanest_check.h"
 #include "btl_exanest_frag.h"
 
@@ -53,6 +55,20 @@ static void frag_pack(mca_btl_exanest_frag_t *frag)
 	frag->convertor = NULL;
 }
 
+/* Touch each page of a payload that is sent in place. */
+static void frag_touch(const mca_btl_exanest_frag_t *frag)
+{
+	const mca_btl_base_segment_t *segment = &frag->segments[1];
+	const volatile char *bytes = segment->seg_addr.pval;
+	size_t at;
+
+	if (frag->base.des_segment_count < 2 || !segment->seg_len)
+		return;
+	for (at = 0; at < segment->seg_len; at += opal_getpagesize())
+		(void)bytes[at];
+	(void)bytes[segment->seg_len - 1];
+}
+
 /* Under the component's lock: have progress send the pending frags. */
 static void endpoint_set_waiting(mca_btl_base_endpoint_t *endpoint)
 {
@@ -71,6 +87,8 @@ static int frag_send_or_append(mca_btl_base_endpoint_t *endpoint, mca_btl_exanes
 	/* Before the lock: memory of the user may take a while, or need progress. */
 	if (frag->convertor)
 		frag_pack(frag);
+	else if (opal_using_threads())
+		frag_touch(frag);
 	OPAL_THREAD_LOCK(&component->lock);
 	/*
 	 * Try again under the lock, because mca_btl_exanest_room waits for the lock: see
