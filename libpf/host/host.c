@@ -102,6 +102,9 @@ static int host_send(pf_peer *base, uint32_t tag, const void *header, size_t hea
 	bool sent;
 
 	if (base->context->threads) {
+		/* Open MPI completes requests to a peer that is gone: the buffer may be freed. */
+		if (peer_is_gone(base))
+			return base->gone_status;
 		touch_pages(header, header_length);
 		if (!pack)
 			touch_pages(payload, length);

@@ -7,6 +7,7 @@
 #include "pair.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -603,13 +604,18 @@ static void test_left(void **state)
 	struct pair *pair = pair_open(state, .partner = send_and_close,
 				      .receive_here = pair_count_message,
 				      .peer_event_here = pair_note_end);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *ended = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	assert_true(ended != MAP_FAILED);
 	while (!pair->errors.left)
 		pf_progress(pair->context);
 	assert_int_equal(pair->errors.received, LAST_MESSAGES);
 	assert_int_equal(pf_peer_state(pair->peer), PF_PEER_LEFT);
 	assert_string_equal(pf_peer_path(pair->peer), "gone: the peer closed its context");
-	assert_status(pf_send(pair->peer, 0, "x", 1, NULL, 0), PF_ERR_PEER);
+	/* Nothing reads a message to a peer that is gone. */
+	assert_status(pf_send(pair->peer, 0, NULL, 0, ended, page), PF_ERR_PEER);
+	munmap(ended, page);
 	pair_linger(pair);
 	assert_int_equal(pair->errors.left, 1);
 	assert_int_equal(pair->errors.count, 0);
