@@ -41,6 +41,24 @@ bool __wrap_connections_ask_now(struct connections *connections, struct connecti
 	return __real_connections_ask_now(connections, owner, request);
 }
 
+/* However slow this machine is, requests wait in the ring. */
+static bool patient;
+
+void __real_resolve_expire(struct host_state *host, bool all);
+void __wrap_resolve_expire(struct host_state *host, bool all);
+
+void __wrap_resolve_expire(struct host_state *host, bool all)
+{
+	unsigned i;
+
+	for (i = 0; patient && i < host->asks_count; i++) {
+		/* 0: the owner has told this process to use the socket. */
+		if (host->asks[i].due)
+			host->asks[i].due = UINT64_MAX;
+	}
+	__real_resolve_expire(host, all);
+}
+
 static char path[32];
 static uint8_t *map;
 
@@ -76,6 +94,7 @@ static void map_file(void)
 	assert_int_equal(fstat(file, &status), 0);
 	close(file);
 	socket_requests = 0;
+	patient = false;
 	if (major(status.st_dev))
 		return;
 	unmap_file();
@@ -98,7 +117,7 @@ static unsigned waiting_requests(const struct pair *me)
 	return me->context->host->asks_count;
 }
 
-/* The owner polls; on a busy machine the answer is late now and then, but not always. */
+/* The owner polls. On a busy machine it may not have read the ring before a request. */
 static void test_polling(void **state)
 {
 	bool by_ring = false;
@@ -107,6 +126,7 @@ static void test_polling(void **state)
 	struct pair *me;
 
 	map_file();
+	patient = true;
 	me = pair_open(state, .window = 4096);
 	pair_connect(me);
 	for (i = 0; i < PAGES && !by_ring; i++) {
@@ -171,11 +191,10 @@ static void test_end(void **state)
 	pair_say(me, COMPUTES);
 	pair_await(me, 1, COMPUTES);
 	kill(pair_pid(me, 1), SIGSTOP);
+	patient = true;
 	pair_post(me, me->peer, GET, page, (uintptr_t)map, sizeof(page), &done);
 	while (!waiting_requests(me))
 		pf_progress(me->context);
-	/* Never to the socket. */
-	me->context->host->asks[0].due = UINT64_MAX;
 	pair_kill(me, 1);
 	pair_await_done(me, &done, 1);
 	assert_true(done.failed == 1 && done.failure.status != PF_OK);
