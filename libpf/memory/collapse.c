@@ -3,6 +3,7 @@
 
 #include <event2/event.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -175,22 +176,51 @@ bool collapse_request(struct collapse *collapse, uint64_t address)
 	return true;
 }
 
-enum collapse_setting collapse_setting(void)
+/* Does the file have the word in brackets? */
+static bool setting_is(const char *text, const char *word)
 {
-	char text[64] = "";
+	const char *start = strchr(text, '[');
+	size_t length = strlen(word);
+
+	return start && !strncmp(start + 1, word, length) && start[1 + length] == ']';
+}
+
+/* Read a file of the folder. Without such a file, the text is empty. */
+static void setting_read(const char *folder, const char *file, char *text, size_t size)
+{
+	char name[128];
+	ssize_t length;
 	int fd;
 
+	text[0] = 0;
+	snprintf(name, sizeof(name), "%s/%s", folder, file);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	length = read(fd, text, size - 1);
+	text[length > 0 ? length : 0] = 0;
+	close(fd);
+}
+
+enum collapse_setting collapse_setting_in(const char *folder, uint64_t size)
+{
+	char file[64], text[64];
+
+	/* Since Linux 6.8; "inherit": as the file for all sizes says. */
+	snprintf(file, sizeof(file), "hugepages-%llukB/enabled", (unsigned long long)size >> 10);
+	setting_read(folder, file, text, sizeof(text));
+	if (!text[0] || setting_is(text, "inherit"))
+		setting_read(folder, "enabled", text, sizeof(text));
+	if (setting_is(text, "always"))
+		return COLLAPSE_ALWAYS;
+	return setting_is(text, "madvise") ? COLLAPSE_MADVISE : COLLAPSE_NEVER;
+}
+
+enum collapse_setting collapse_setting(uint64_t size)
+{
 	if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0)
 		return COLLAPSE_NEVER;
-	fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return COLLAPSE_NEVER;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = 0;
-	close(fd);
-	if (strstr(text, "[always]"))
-		return COLLAPSE_ALWAYS;
-	return strstr(text, "[madvise]") ? COLLAPSE_MADVISE : COLLAPSE_NEVER;
+	return collapse_setting_in("/sys/kernel/mm/transparent_hugepage", size);
 }
 
 /* Are all pages present, private, and mapped by no further process? */
@@ -224,6 +254,6 @@ bool collapse_pages(uint64_t address, uint64_t size)
 
 bool collapse_range(uint64_t address, uint64_t size)
 {
-	return collapse_setting() != COLLAPSE_NEVER && is_own(address, address + size) &&
+	return collapse_setting(size) != COLLAPSE_NEVER && is_own(address, address + size) &&
 	       collapse_pages(address, size);
 }

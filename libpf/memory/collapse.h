@@ -63,13 +63,18 @@ struct collapse {
 	struct event *rest; /* pending while the thread rests; NULL before the first request */
 };
 
-/* Permission of the administrator and of the program. MADV_COLLAPSE itself asks neither. */
+/*
+ * Permission of the administrator and of the program, for huge pages of size bytes. MADV_COLLAPSE
+ * itself asks neither.
+ */
 enum collapse_setting {
 	COLLAPSE_NEVER,
 	COLLAPSE_MADVISE, /* to programs with MADV_HUGEPAGE */
 	COLLAPSE_ALWAYS,  /* the kernel provides huge pages by itself */
 };
-enum collapse_setting collapse_setting(void);
+enum collapse_setting collapse_setting(uint64_t size);
+/* The administrator's part, from a folder like /sys/kernel/mm/transparent_hugepage. */
+enum collapse_setting collapse_setting_in(const char *folder, uint64_t size);
 
 /*
  * size: bytes of a huge page, a power of two; above COLLAPSE_SIZE_MAX nothing is collapsed. The

@@ -27,8 +27,8 @@ void expected_destroy(struct expected *expected)
 }
 
 /*
- * Make one huge page at start, if possible. False: the kernel refuses, and would refuse the rest
- * as well.
+ * Make one huge page at start, if possible. False: nobody permits huge pages here, or the kernel
+ * refuses, and would refuse the rest as well.
  */
 static bool expected_make(struct expected *expected, uint64_t start)
 {
@@ -42,7 +42,8 @@ static bool expected_make(struct expected *expected, uint64_t start)
 	if (!mappings_find(expected->residency->mappings, start, &mapping) || mapping.inode ||
 	    pagers_own(expected->pagers, start, expected->size))
 		return true;
-	return touch_range(start, 1, true, &failed) == PF_OK &&
+	return collapse_setting(expected->size) == COLLAPSE_MADVISE &&
+	       touch_range(start, 1, true, &failed) == PF_OK &&
 	       collapse_pages(start, expected->size);
 }
 
@@ -76,7 +77,7 @@ void expected_begin(struct expected *expected, uint64_t address, uint64_t length
 	uint64_t start = (address + size - 1) & ~(size - 1);
 	uint64_t end = (address + length) & ~(size - 1);
 
-	if (!size || start >= end || collapse_setting() != COLLAPSE_MADVISE)
+	if (!size || start >= end)
 		return;
 	/* If another thread holds the lock, its transfer has the huge pages. */
 	if (pthread_mutex_trylock(&expected->lock))

@@ -2,6 +2,9 @@
 /* Ranges in repeated use become huge pages, at the request of the process that looks up their pages. */
 #include "pair.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/page.h"
@@ -53,6 +56,56 @@ static void test_worth(void **state)
 	}
 	collapse_init(&collapse, 1, 512 << 20, NULL, NULL);
 	assert_false(collapse_counts(&collapse, 1));
+}
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void remove_file(const char *folder, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	assert_int_equal(remove(path), 0);
+}
+
+/* Since Linux 6.8 each size has a setting. */
+static void test_setting(void **state)
+{
+	const char *of_size = "hugepages-2048kB/enabled";
+	const uint64_t size = 2 << 20;
+	char folder[] = "/tmp/libpf-test-XXXXXX", path[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(collapse_setting_in(folder, size), COLLAPSE_NEVER);
+	write_file(folder, "enabled", "[always] madvise never\n");
+	assert_int_equal(collapse_setting_in(folder, size), COLLAPSE_ALWAYS);
+	write_file(folder, "enabled", "always [madvise] never\n");
+	assert_int_equal(collapse_setting_in(folder, size), COLLAPSE_MADVISE);
+	snprintf(path, sizeof(path), "%s/hugepages-2048kB", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	write_file(folder, of_size, "always [inherit] madvise never\n");
+	assert_int_equal(collapse_setting_in(folder, size), COLLAPSE_MADVISE);
+	write_file(folder, of_size, "always inherit madvise [never]\n");
+	assert_int_equal(collapse_setting_in(folder, size), COLLAPSE_NEVER);
+	write_file(folder, of_size, "[always] inherit madvise never\n");
+	assert_int_equal(collapse_setting_in(folder, size), COLLAPSE_ALWAYS);
+	/* Another size has another setting. */
+	assert_int_equal(collapse_setting_in(folder, 16 * size), COLLAPSE_MADVISE);
+	remove_file(folder, of_size);
+	remove_file(folder, "hugepages-2048kB");
+	remove_file(folder, "enabled");
+	assert_int_equal(rmdir(folder), 0);
 }
 
 /* A peer can ask as often as it likes: so many wait, and no more. */
@@ -240,9 +293,10 @@ static void test_helped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_worth),          cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_collapse_range), PAIR_TEST(test_source),
-		PAIR_TEST(test_destination),           PAIR_TEST(test_helped),
+		cmocka_unit_test(test_worth),    cmocka_unit_test(test_setting),
+		cmocka_unit_test(test_requests), cmocka_unit_test(test_collapse_range),
+		PAIR_TEST(test_source),          PAIR_TEST(test_destination),
+		PAIR_TEST(test_helped),
 	};
 
 	return pair_run_tests("collapse", tests);

@@ -121,7 +121,7 @@ static void test_expect(void **state)
 	char *start;
 
 	(void)state;
-	if (size > COLLAPSE_SIZE_MAX || collapse_setting() != COLLAPSE_MADVISE) {
+	if (size > COLLAPSE_SIZE_MAX || collapse_setting(size) != COLLAPSE_MADVISE) {
 		expected_nothing(memory);
 		skip(); /* the kernel provides huge pages by itself, or none at all */
 	}
