@@ -47,8 +47,8 @@ def test_wrong_usage(build, arguments):
 
 def test_real_run(build, real_hosts, patient_streams, tmp_path):
     # Faults take their time, too: the slow receiver gets 256 KiB at a time, each in up to 1 s.
-    options = ["--build", str(build), "--out", str(tmp_path), "--pager", "--quick", "--seconds", "6"]
-    assert incast.main([*options, "--rate", "200mbit"]) == 0
+    options = ["--build", str(build), "--out", str(tmp_path), "--pager", "--quick", "--seconds", "9"]
+    assert patient_streams(incast.main, [*options, "--rate", "200mbit"]) == 0
     with open(tmp_path / "backpressure.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     for fault in ("none", "local", "nack", "backup"):

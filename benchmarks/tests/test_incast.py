@@ -59,7 +59,7 @@ def test_wrong_usage(made_up, arguments):
 def test_real_run(build, real_hosts, patient_streams, tmp_path):
     options = ["--build", str(build), "--out", str(tmp_path), "--hosts", "--quick"]
     options += ["--senders", "2", "--rate", "100mbit"]
-    assert incast.main(options) == 0
+    assert patient_streams(incast.main, options) == 0
     with open(tmp_path / "summary.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["transport"] for row in rows] == ["exanest", "tcp"]

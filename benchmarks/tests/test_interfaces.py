@@ -60,7 +60,7 @@ def test_wrong_usage(made_up, arguments):
 
 def test_real_run(build, real_hosts, patient_streams, tmp_path):
     options = ["--build", str(build), "--out", str(tmp_path), "--quick"]
-    assert interfaces.main([*options, "--rate", "200mbit"]) == 0
+    assert patient_streams(interfaces.main, [*options, "--rate", "200mbit"]) == 0
     with open(tmp_path / "bandwidth.csv", newline="") as file:
         shares = {row["interfaces"]: float(row["share of eth1"]) for row in csv.DictReader(file)}
     # The other counters are of mpirun's own connections.

@@ -132,7 +132,7 @@ begin_job()
 end_job()
 {
 	local tries=0 found
-	while found=$(leftovers) && [[ -n $found ]] && ((++tries < 20)); do
+	while found=$(leftovers) && [[ -n $found ]] && ((++tries < 20 * patience)); do
 		sleep 0.1
 	done
 	if [[ -n $found ]]; then

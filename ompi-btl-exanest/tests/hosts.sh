@@ -219,7 +219,7 @@ assail()
 # mpirun does not end by itself when ranks on several hosts ended with an error.
 run_survivors()
 {
-	local seconds=$(($1 * patience)) name=$2 death='' start=${EPOCHREALTIME/[.,]/} now wrong=
+	local seconds=$(($1 * patience)) name=$2 death='' start=${EPOCHREALTIME/[.,]/} now wrong='' tries
 	timeout -k 5 $((seconds + 60 * patience)) "${command[@]}" >"$work/out" 2>"$work/err" </dev/null &
 	while [[ -n $(jobs -pr) ]]; do
 		pause 0.1
@@ -237,6 +237,11 @@ run_survivors()
 		wrong="a rank still runs $seconds s after the death of another"
 	else
 		note "no rank ran $(((now - death) / 1000)) ms after the death of one"
+		# The message passes through the daemons of mpirun.
+		for ((tries = 0; tries < 50 * patience; tries++)); do
+			! death_is_reported || break
+			pause 0.1
+		done
 		death_is_reported || wrong="no error message reports the death"
 	fi
 	end_killed "$name: the survivors are told in time and end" "$wrong"

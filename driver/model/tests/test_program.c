@@ -26,7 +26,7 @@
 #define A 0x7f0012340000ull
 #define B 0x7f0045670000ull
 #define BYTES (1u << 20)
-#define PATIENCE_S 20
+#define PATIENCE_S 60
 #define VECTORS 4
 #define DOORBELLS 4
 

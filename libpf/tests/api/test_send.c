@@ -445,11 +445,17 @@ static void fill(struct pair *me, unsigned side)
 	*pair_value(me, me->side, side) = n;
 }
 
-static void take_late(struct pair *me, useconds_t microseconds)
+/* us: more than LINGER, and far less than LINGER_MESSAGES of libpf/net/network.c */
+#define LATE 700000
+
+/* Late after the sender has sent, or after side 0 has taken everything. */
+static void take_late(struct pair *me)
 {
 	while (!sent_to(me, 0) || !sent_to(me, 2))
 		usleep(100);
-	usleep(microseconds);
+	while (me->side && *pair_value(me, 0, 0) < sent_to(me, 0))
+		usleep(100);
+	usleep(LATE);
 	pair_await_value(me, me->side, 0, sent_to(me, me->side));
 }
 
@@ -460,7 +466,7 @@ static void send_and_close(struct pair *me)
 		fill(me, 0);
 		fill(me, 2);
 	} else {
-		take_late(me, 2400000);
+		take_late(me);
 	}
 }
 
@@ -471,7 +477,7 @@ static void test_late_receivers(void **state)
 				      .receive = pair_count_message,
 				      .receive_here = pair_count_message);
 
-	take_late(pair, 1200000);
+	take_late(pair);
 	pair_wait_exit(pair, 2);
 	assert_int_equal(*pair_value(pair, 2, 0), sent_to(pair, 2));
 	pair_end(pair);

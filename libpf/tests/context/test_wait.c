@@ -392,7 +392,7 @@ static void test_timeout(void **state)
 {
 	static const int64_t timeouts[] = { 1, 999, 20000, 250000 };
 	pf_options options = pair_options();
-	uint64_t start, passed, sleeps;
+	uint64_t start, passed, sleeps, before;
 	pf_context *context;
 	unsigned wake, i;
 
@@ -402,16 +402,17 @@ static void test_timeout(void **state)
 		assert_int_equal(pf_wait(context, 0), 0);
 		assert_int_equal(pf_stat(context, PF_STAT_SLEEPS), 0);
 		for (i = 0; i < ARRAY_SIZE(timeouts); i++) {
-			sleeps = pf_stat(context, PF_STAT_SLEEPS);
+			before = pf_stat(context, PF_STAT_SLEEPS);
 			start = clock_nanoseconds(CLOCK_MONOTONIC);
 			assert_int_equal(pf_wait(context, timeouts[i]), 0);
 			passed = clock_nanoseconds(CLOCK_MONOTONIC) - start;
 			assert_true(passed / 1000 >= (uint64_t)timeouts[i]);
 			/* At most PROGRESS_SLEEP_LONGEST or PROGRESS_SLEEP_UNRUNG each. */
-			sleeps = pf_stat(context, PF_STAT_SLEEPS) - sleeps;
+			sleeps = pf_stat(context, PF_STAT_SLEEPS) - before;
 			assert_true(sleeps <= (wake ? 5 : 2 + (uint64_t)timeouts[i] / 1000));
-			/* A short time may be over before the sleep. */
-			assert_true(sleeps || timeouts[i] < 1000);
+			/* A short time may be over before the sleep; any on a busy machine. */
+			while (timeouts[i] >= 1000 && pf_stat(context, PF_STAT_SLEEPS) == before)
+				assert_int_equal(pf_wait(context, timeouts[i]), 0);
 		}
 		pf_close(context);
 	}

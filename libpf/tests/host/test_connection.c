@@ -779,6 +779,17 @@ static void test_close_at_call(void **state)
 	sem_destroy(&held.begun);
 }
 
+/* While progress takes none. */
+static unsigned notices_count(const struct notices *notices)
+{
+	const struct notice *notice = atomic_load(&notices->newest);
+	unsigned count = 0;
+
+	for (; notice; notice = notice->next)
+		count++;
+	return count;
+}
+
 /*
  * While the service thread is held, a peer closes, and then another one calls. The thread admits the
  * caller before it reports the end, and progress hears of both at once: the slot of the peer that is
@@ -809,6 +820,9 @@ static void test_call_at_end(void **state)
 		usleep(1000);
 	bell = host_peer_bell((struct host_peer *)back);
 	assert_non_null(bell);
+	/* Of the call, and of the end. */
+	for (i = 0; i < 5000 && notices_count(&context->host->notices) < 2; i++)
+		usleep(1000);
 	for (i = 0; i < 5000 && observed.messages < 2; i++) {
 		if (!pf_progress(context))
 			usleep(1000);

@@ -25,6 +25,13 @@ static void await_error(struct pair *pair)
 		pf_progress(pair->context);
 }
 
+/* However late the service thread is. */
+static void await_leaving(struct pair *pair)
+{
+	while (!pair->errors.left)
+		pf_progress(pair->context);
+}
+
 /* The peer has failed, this was reported once, and every operation says so. */
 static void check_report(struct pair *pair, unsigned reports, int status)
 {
@@ -166,6 +173,7 @@ static void test_closes(void **state)
 	pair_connect(pair);
 	pair_say(pair, 1);
 	pair_wait_exit(pair, 1);
+	await_leaving(pair);
 	check_gone(pair, 0);
 	pair_end(pair);
 }
@@ -238,6 +246,8 @@ static void last_messages(void **state, uint64_t warm, size_t length, bool abrup
 	pair_wait_exit(pair, 1);
 	if (abrupt)
 		await_error(pair);
+	else
+		await_leaving(pair);
 	pair_linger(pair);
 	assert_true(received > warm);
 	assert_int_equal(received, *pair_value(pair, 1, 0));
