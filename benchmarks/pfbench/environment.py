@@ -15,6 +15,7 @@ from typing import Iterable, Mapping, Sequence
 
 _KERNEL_FILES = (
     "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled",
     "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
     "/proc/sys/kernel/yama/ptrace_scope",

@@ -70,11 +70,11 @@ def patient_streams(monkeypatch, capfd):
     def run(main, options):
         for warm_up in (10.0, 40.0):
             monkeypatch.setattr(streams, "WARM_UP", warm_up)
-            capfd.readouterr()
             status = main(options)
             shown = capfd.readouterr()
             print(shown.out + shown.err)
-            if status == 0 or "BEGIN" not in shown.err:
+            # Also of a peer, whose failure the status does not tell.
+            if "BEGIN" not in shown.err:
                 break
         return status
 

@@ -15,10 +15,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/page.h"
 #include "base/structure.h"
 #include "device/device.h"
 #include "host/copy.h"
 #include "host/tracer.h"
+#include "memory/collapse.h"
 #include "memory/touch.h"
 #include "net/interface.h"
 
@@ -132,17 +134,18 @@ static void memory_files(struct list *list)
 
 static void huge_pages(struct list *list)
 {
-	char text[128] = "";
-	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+	static const char *const names[] = {
+		[COLLAPSE_NEVER] = "never", [COLLAPSE_MADVISE] = "madvise", [COLLAPSE_ALWAYS] = "always"
+	};
+	uint64_t size = huge_page_size(HUGE_PAGE_FILE);
+	enum collapse_setting setting = collapse_setting(size);
 
-	if (!file || !fgets(text, sizeof(text), file))
+	if (access(HUGE_PAGE_FILE, F_OK) < 0)
 		capability_add(list, "huge pages", 0, "this kernel has no transparent huge pages");
 	else
-		capability_add(list, "huge pages", !strstr(text, "[never]"),
-			       "transparent_hugepage/enabled: %.*s", (int)strcspn(text, "\n"),
-			       text);
-	if (file)
-		fclose(file);
+		capability_add(list, "huge pages", setting != COLLAPSE_NEVER,
+			       "transparent_hugepage, %llu KiB: %s", (unsigned long long)size >> 10,
+			       names[setting]);
 }
 
 static void capability_detection(struct list *list)

@@ -176,7 +176,7 @@ bool collapse_request(struct collapse *collapse, uint64_t address)
 	return true;
 }
 
-/* Does the file have the word in brackets? */
+/* Does the text have the word in brackets? */
 static bool setting_is(const char *text, const char *word)
 {
 	const char *start = strchr(text, '[');
@@ -185,7 +185,7 @@ static bool setting_is(const char *text, const char *word)
 	return start && !strncmp(start + 1, word, length) && start[1 + length] == ']';
 }
 
-/* Read a file of the folder. Without such a file, the text is empty. */
+/* Read a file of the folder. The text is empty if the file is absent. */
 static void setting_read(const char *folder, const char *file, char *text, size_t size)
 {
 	char name[128];

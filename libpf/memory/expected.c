@@ -26,9 +26,19 @@ void expected_destroy(struct expected *expected)
 	pthread_mutex_destroy(&expected->lock);
 }
 
+/* Does the setting leave huge pages to programs? Read once for a range, if pages are absent. */
+static bool expected_permitted(struct expected *expected)
+{
+	assert_locked(&expected->lock, true);
+	if (!expected->asked)
+		expected->permitted = collapse_setting(expected->size) == COLLAPSE_MADVISE;
+	expected->asked = true;
+	return expected->permitted;
+}
+
 /*
- * Make one huge page at start, if possible. False: nobody permits huge pages here, or the kernel
- * refuses, and would refuse the rest as well.
+ * Make one huge page at start, if possible. False: the setting or the kernel refuses, and would
+ * refuse the rest as well.
  */
 static bool expected_make(struct expected *expected, uint64_t start)
 {
@@ -42,8 +52,7 @@ static bool expected_make(struct expected *expected, uint64_t start)
 	if (!mappings_find(expected->residency->mappings, start, &mapping) || mapping.inode ||
 	    pagers_own(expected->pagers, start, expected->size))
 		return true;
-	return collapse_setting(expected->size) == COLLAPSE_MADVISE &&
-	       touch_range(start, 1, true, &failed) == PF_OK &&
+	return expected_permitted(expected) && touch_range(start, 1, true, &failed) == PF_OK &&
 	       collapse_pages(start, expected->size);
 }
 
@@ -84,6 +93,7 @@ void expected_begin(struct expected *expected, uint64_t address, uint64_t length
 		return;
 	expected->start = start;
 	expected->end = end;
+	expected->asked = false;
 	expected_go_on(expected, EXPECTED_AT_ONCE / 2, EXPECTED_AT_ONCE / 2);
 	pthread_mutex_unlock(&expected->lock);
 }

@@ -27,6 +27,8 @@ struct expected {
 	/* Under the lock: */
 	uint64_t start, end; /* addresses of the last long transfer without huge pages yet */
 	uint16_t until;      /* end of the validity of the range, ms as residency_now */
+	bool asked;          /* permitted is known for the range */
+	bool permitted;      /* the setting leaves huge pages to programs */
 };
 
 /* The residency and the pagers are borrowed. */

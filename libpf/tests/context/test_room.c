@@ -63,12 +63,16 @@ static bool is_sending(const struct pair *pair, const pf_peer *peer)
 {
 	struct network *network = pair->context->network;
 	struct net_path_info info;
-	bool sending;
+	bool sending = false;
+	unsigned path;
 
 	if (!pair_over_net(&pair->context->options))
 		return false;
 	network_lock(network);
-	sending = net_path_info(net_peer(peer)->association, 0, &info) && info.in_flight;
+	for (path = 0; path < NET_PATHS_MOST; path++) {
+		if (net_path_info(net_peer(peer)->association, path, &info) && info.in_flight)
+			sending = true;
+	}
 	network_unlock(network);
 	return sending;
 }
