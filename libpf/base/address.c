@@ -11,8 +11,11 @@
 
 #define ADDRESS_MAGIC 0x61646670 /* "pfda" */
 #define ADDRESS_VERSION 5
-/* To be raised with CONNECTION_MAGIC, CHANNEL_MAGIC or a new kind of message (host/). */
-#define HOST_VERSION 2
+/*
+ * To be raised with CONNECTION_MAGIC, CHANNEL_MAGIC, the layout of the inbox, or a new kind of message
+ * (host/).
+ */
+#define HOST_VERSION 3
 
 /* Identity of the host and of the network namespace: the kernel tells both nowhere else. */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"

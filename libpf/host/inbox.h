@@ -81,13 +81,17 @@ enum inbox_sleeper {
 	INBOX_SLEEPS_ANNOUNCED, /* INBOX_ANNOUNCED_NANOSECONDS later */
 };
 
-/* A writer that rings stores to every field: for the first few peers in one cache line. */
+/*
+ * A writer that rings stores to the bell and to a mark: for the first 56 peers in one cache line.
+ * Then the writer loads sleeping, which lies in another line: a load of the line just stored to would
+ * wait until the line has come from the other writers and the reader, the stores do not.
+ */
 struct inbox_memory {
-	_Atomic uint32_t bell;     /* 1: marks were set since the reader looked last */
-	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
-	_Atomic uint32_t sleeping; /* 1: the reader sleeps, or is about to; a futex */
-	_Atomic uint8_t overflow;  /* the common mark of all writers without a slot */
+	_Atomic uint32_t bell;    /* 1: marks were set since the reader looked last */
+	_Atomic uint8_t overflow; /* the common mark of all writers without a slot */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
+	_Atomic uint32_t sleeping; /* 1: the reader sleeps, or is about to; a futex */
+	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
 };
 
 struct inbox {
