@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Optional
 
+from .launch import PATIENCE
+
 _MEASURE = ("--test", "put-latency", "--sizes", "8:8", "--iterations", "1")
 _LINE = re.compile(r"^# cache line: (.*)$", re.MULTILINE)
 # Between repetitions in one state the figure varies by less than this factor.
@@ -56,7 +58,7 @@ def measure(build: Optional[Path], env: Mapping[str, str]) -> CacheLine:
         return CacheLine("not measured: there is no pf_perf")
     try:
         done = subprocess.run(
-            [program, *_MEASURE], env=env, capture_output=True, text=True, timeout=60
+            [program, *_MEASURE], env=env, capture_output=True, text=True, timeout=60 * PATIENCE
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return CacheLine(f"not measured: {error}")

@@ -172,7 +172,7 @@ def _probe(found: Programs, env: dict[str, str]) -> str:
     """Empty if the programs work. Those of another MPI fail: each rank is alone."""
     command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
     command += [str(found.paths["latency"]), "-m", "8:8", "-i", "10"]
-    outcome = launch.run(command, env, timeout=60)
+    outcome = launch.run(command, env, timeout=60 * launch.PATIENCE)
     if not outcome.failure:
         return ""
     tail = launch.error_tail(outcome.errors or outcome.output)

@@ -13,6 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Iterable, Mapping, Sequence
 
+from .launch import PATIENCE
+
 _KERNEL_FILES = (
     "/sys/kernel/mm/transparent_hugepage/enabled",
     "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled",
@@ -117,7 +119,8 @@ def revision(top: Path) -> str:
 def _calibrated(env: Mapping[str, str]) -> str:
     """Does libpf use thresholds that pf_perf --calibrate measured here?"""
     try:
-        code = subprocess.run(["pf_info", "--calibrated"], env=dict(env), timeout=30).returncode
+        command = ["pf_info", "--calibrated"]
+        code = subprocess.run(command, env=dict(env), timeout=30 * PATIENCE).returncode
     except (OSError, subprocess.TimeoutExpired):
         return "not known"
     return {0: "yes", 1: "no"}.get(code, "not known")
@@ -131,7 +134,7 @@ def _lines(command: list[str], env: Mapping[str, str]) -> list[str]:
     """The output of a command; nothing if it fails."""
     try:
         done = subprocess.run(
-            command, env=dict(env), capture_output=True, text=True, timeout=30
+            command, env=dict(env), capture_output=True, text=True, timeout=30 * PATIENCE
         )
     except (OSError, subprocess.TimeoutExpired):
         return []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ContextManager, Iterator, Mapping, Optional, Sequence
 
 from . import measures, suite, transports
-from .launch import Placement, cores
+from .launch import PATIENCE, Placement, cores
 from .suite import KIB, MIB, Span, Test
 from .transports import OB1, Transport, with_parameter
 
@@ -224,7 +224,7 @@ class Hosts:
             env={**os.environ, "EXANEST_HOSTS": self._name},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=120 * PATIENCE,
         )
         if done.returncode:
             text = done.stderr.strip() or f"exit code {done.returncode}"

@@ -52,7 +52,7 @@ _SETTLED = 0.3
 _BACK_SPAN = 0.1
 _BACK_SHARE = 0.9
 # For a run of bw, s.
-_TIMEOUT = 120.0
+_TIMEOUT = 120.0 * launch.PATIENCE
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Optional
 
 ERROR_LINES = 12
+# Multiplies the limits of time of commands that do not hang: tests run on busy machines, too.
+PATIENCE = int(os.environ.get("EXANEST_TEST_PATIENCE") or 1)
 # Lines of Open MPI's messages that do not tell the error.
 _NOISE = re.compile(
     r"^-+$|ORTE_ERROR_LOG|PRTE ERROR"

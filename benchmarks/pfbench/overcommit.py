@@ -30,7 +30,7 @@ LOADS = {"paced": 10000, "unpaced": 0}
 # For each instance in the group: memory of the server and the client besides the store.
 _REST = 2 * MIB
 _SEED = 1
-_TIMEOUT = 60.0
+_TIMEOUT = 60.0 * launch.PATIENCE
 # How the client says that the kernel ended its server: the group has no room for it.
 _NO_ROOM = "the server was killed: Killed"
 

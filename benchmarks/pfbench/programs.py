@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, Optional
 
+from .launch import PATIENCE
+
 _MODULES = ("osu-micro-benchmarks", "OSU-Micro-Benchmarks", "osu")
 # Set by users, sites and EasyBuild modules.
 _VARIABLES = ("OSU_HOME", "OSU_DIR", "EBROOTOSUMINMICROMINBENCHMARKS")
@@ -84,7 +86,7 @@ def _output(command: list[str], env: dict[str, str]) -> str:
     """The last line that a command prints; empty if the command fails."""
     try:
         done = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=60
+            command, env=env, capture_output=True, text=True, timeout=60 * PATIENCE
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -16,7 +16,7 @@ from .comparison import Setup
 from .transports import SUBJECT, Transport
 
 # Of a run, s; as the tests, longer on a slow machine.
-_TIMEOUT = 60.0 * int(os.environ.get("EXANEST_TEST_PATIENCE", "1"))
+_TIMEOUT = 60.0 * launch.PATIENCE
 # Bytes of each operation of pf_perf.
 _PERF_BYTES = "8"
 # Of the hosts that the runs between hosts share.

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from . import launch
 # Time to start, and to find their shares, s.
 WARM_UP = 4.0
 # Time for mpirun to end, s.
-_TIMEOUT = 30.0 * int(os.environ.get("EXANEST_TEST_PATIENCE") or 1)
+_TIMEOUT = 30.0 * launch.PATIENCE
 _PAUSE = re.compile(r"^# pause ([0-9.]+) s:")
 _COUNTER = re.compile(r"^# (\w+) (\d+)$")
 

@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Mapping
 
+from .launch import PATIENCE
+
 SUBJECT = "exanest"
 
 OB1 = ("--mca", "pml", "ob1", "--mca", "btl")
@@ -88,7 +90,7 @@ def ompi_info(env: Mapping[str, str], *options: str) -> str:
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=60 * PATIENCE,
         check=True,
     ).stdout
 

@@ -9,6 +9,7 @@ import pytest
 
 from pfbench import backpressure, incast, streams
 from pfbench.backpressure import Run
+from waiting import LIMIT
 
 
 def test_table():
@@ -40,7 +41,7 @@ def test_programs_are_missing(made_up):
 )
 def test_wrong_usage(build, arguments):
     program = str(build / "benchmarks/pf/paged_flow")
-    done = subprocess.run([program, *arguments], capture_output=True, timeout=60)
+    done = subprocess.run([program, *arguments], capture_output=True, timeout=LIMIT)
     assert done.returncode in (1, 2)
     assert done.stderr
 

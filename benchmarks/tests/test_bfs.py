@@ -11,6 +11,7 @@ import pytest
 from pfbench import bfs
 from pfbench.bfs import Run, Search
 from pfbench.memory_group import MemoryGroup
+from waiting import LIMIT
 
 SCALE = "12"
 ONE_HOST = [way.name for way in bfs.WAYS if way.name != "remote-hosts"]
@@ -31,7 +32,7 @@ DAMAGES = {
 def program(build):
     def start(*arguments):
         command = [str(build / "benchmarks/pf/bfs"), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
 
     return start
 
@@ -51,7 +52,7 @@ def verify(build):
         pytest.skip("there is no verify: run make check TESTS=")
 
     def start(damage):
-        return subprocess.run([path, damage], capture_output=True, text=True, timeout=60)
+        return subprocess.run([path, damage], capture_output=True, text=True, timeout=LIMIT)
 
     return start
 
@@ -302,5 +303,5 @@ def test_memory_group_limits(limits_of_memory):
         eat = "x = bytearray(int(__import__('sys').argv[1])); x[::4096] = x[::4096]"
         python = ["python3", "-c", eat]
         for size, enough in ((1 << 20, True), (256 << 20, False)):
-            done = subprocess.run(group.inside([*python, str(size)]), timeout=60)
+            done = subprocess.run(group.inside([*python, str(size)]), timeout=LIMIT)
             assert (done.returncode == 0) == enough

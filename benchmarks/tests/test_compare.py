@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from pfbench import compare, measures, suite
+from waiting import LIMIT
 
 
 def start(made_up, *arguments, **changes):
@@ -197,7 +198,7 @@ def test_interrupted(made_up, number):
         while "repetition 1/2000 done" not in process.stderr.readline():
             assert process.poll() is None
         process.send_signal(number)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert "0.50 vader" in output
     assert (made_up.out / "latency.csv").exists()

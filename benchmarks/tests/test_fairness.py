@@ -10,6 +10,7 @@ import pytest
 from pfbench import fairness, launch, streams, tcp_stream
 from pfbench.fairness import Case, Shared
 from pfbench.streams import jain
+from waiting import LIMIT
 
 
 def parse_steps(output, begin, end):
@@ -106,7 +107,7 @@ def flow(build):
         command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none"]
         command += ["--mca", "mpi_yield_when_idle", "1"]
         command += [str(build / "benchmarks/mpi/flow"), *map(str, arguments)]
-        return launch.run(command, launch.environment(None), timeout=120)
+        return launch.run(command, launch.environment(None), timeout=LIMIT)
 
     return run
 

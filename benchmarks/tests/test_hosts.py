@@ -10,6 +10,7 @@ import pytest
 
 from made_up import BENCHMARKS
 from pfbench.hosts import Hosts
+from waiting import LIMIT
 
 COMMAND = """\
 import signal, sys
@@ -62,6 +63,6 @@ def test_hosts_are_removed_by_a_signal(made_up, number):
     )
     assert process.stdout.readline() == "made\n"
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert commands(made_up) == ["up", "down"]

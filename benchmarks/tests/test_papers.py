@@ -19,6 +19,7 @@ from pfbench.packaged import APPLICATIONS
 from pfbench.suite import KIB, MIB
 from test_applications import FAST, HPCC, LAMMPS, SAME, SLOW, Row, runs
 from test_bfs import PROGRAM, made_up_run
+from waiting import LIMIT
 
 KV = 4 * KIB
 DOCUMENT = BENCHMARKS.parent / "doc" / "results.md"
@@ -383,7 +384,7 @@ def test_only_missing_room_is_no_failure():
 )
 def test_usage_of_keyvalue(build, arguments, code):
     command = [build / "benchmarks/pf/keyvalue", *arguments]
-    done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == code
     assert done.stderr
 
@@ -397,5 +398,5 @@ def test_a_wrong_value_is_noticed(build, tmp_path):
         # The server cannot drop pages from the cache that are not on the disk yet.
         os.fsync(file.fileno())
     command = [program, "run", path, "1", "0", "0.1", "0.1"]
-    done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input="\n", capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 1 and "wrong value" in done.stderr

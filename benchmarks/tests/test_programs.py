@@ -12,6 +12,7 @@ import pytest
 
 from pfbench import launch, osu, suite, swap
 from pfbench.suite import COLD_TESTS, COLLECTIVES, COST_TESTS, FIRST_TESTS, TESTS
+from waiting import LIMIT
 
 each_test = pytest.mark.parametrize(
     "test", (*TESTS, *COLLECTIVES), ids=lambda test: test.program
@@ -48,7 +49,7 @@ def run(build):
     def start(program, *arguments, ranks=2, options=()):
         command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none"]
         command += [*options, str(build / "benchmarks/mpi" / program), *arguments]
-        return launch.run(command, launch.environment(None), timeout=60)
+        return launch.run(command, launch.environment(None), timeout=LIMIT)
 
     return start
 
@@ -92,7 +93,7 @@ def run_alone(build):
 
     def start(program, *arguments):
         command = [str(build / "benchmarks/mpi" / program), *arguments]
-        return launch.run(command, launch.environment(None), timeout=60)
+        return launch.run(command, launch.environment(None), timeout=LIMIT)
 
     return start
 
