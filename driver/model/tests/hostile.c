@@ -22,12 +22,15 @@
 #define NODE 1u
 #define OTHER 2u
 #define CANARY 0xc5
+#define PEERS_MOST 1024u
 
 struct hostile {
 	const uint8_t *bytes, *end;
 	void *engine;
 	uint8_t *ram;
 	uint64_t now;
+	uint32_t peers[PEERS_MOST]; /* nodes of commands that set a peer */
+	unsigned int peers_count;
 	uint32_t producers[2]; /* commands, submissions */
 	uint32_t consumers[2]; /* completions, faults */
 };
@@ -96,8 +99,25 @@ static void make_tables(struct hostile *hostile)
 			      (i % 3 ? EXANEST_PTE_WRITE : 0));
 }
 
+static bool is_peer(const struct hostile *hostile, uint32_t node)
+{
+	unsigned int i;
+
+	for (i = 0; i < hostile->peers_count; i++) {
+		if (hostile->peers[i] == node)
+			return true;
+	}
+	return false;
+}
+
 static void command(struct hostile *hostile, const struct exanest_engine_command *entry)
 {
+	uint32_t node = (uint32_t)entry->argument[0];
+
+	if (entry->operation == EXANEST_COMMAND_PEER_SET && !is_peer(hostile, node)) {
+		require(hostile->peers_count < PEERS_MOST, "room for the test's peers");
+		hostile->peers[hostile->peers_count++] = node;
+	}
 	memcpy(page(hostile, PAGE_QUEUES) + sizeof(*entry) * (hostile->producers[0]++ % ENTRIES),
 	       entry, sizeof(*entry));
 	write32(hostile, EXANEST_REG_COMMAND_PRODUCER, hostile->producers[0]);
@@ -264,7 +284,7 @@ static void do_transmit(struct hostile *hostile)
 		if (!length)
 			return;
 		require(length >= 48 && length == get32(packet + 4), "a packet has its length");
-		require(get32(packet + 8) == NODE && get32(packet + 12) == OTHER,
+		require(get32(packet + 8) == NODE && is_peer(hostile, get32(packet + 12)),
 			"a packet goes to a peer that was set");
 	}
 }
