@@ -52,6 +52,7 @@ struct udp {
 	struct sockaddr_in own, peer;
 	size_t segment;  /* most bytes in one packet */
 	int restarts;    /* rounds that were started again */
+	uint32_t drops;  /* datagrams without room in the buffers of earlier sockets */
 	uint64_t flight; /* most bytes under way, charges included */
 };
 
@@ -295,17 +296,6 @@ static bool stream(const struct udp *udp, const struct udp_messages *messages, i
 									   number, wait);
 }
 
-/* Discard what arrives, until nothing does any more. */
-static void drain(const struct udp *udp)
-{
-	struct wait wait = { 0 };
-	char byte;
-
-	while (!expired(&wait))
-		if (recv(udp->fd, &byte, sizeof(byte), 0) >= 0)
-			wait.polls = 0;
-}
-
 /* Do the rounds from next on. Returns the first that is incomplete; adds the time of the others. */
 static int attempt(const struct udp *udp, round_function *round,
 		   const struct udp_messages *messages, int next, int repeats, double *seconds)
@@ -322,49 +312,6 @@ static int attempt(const struct udp *udp, round_function *round,
 		start = end;
 	}
 	return next;
-}
-
-/*
- * Rank 1 can be one round ahead of rank 0: if what it sent last was lost. So
- * rank 0 decides where both continue. Both get there: a rank that waits leaves
- * attempt() after TIMEOUT. What the round has left in the network and in the
- * sockets is discarded before either rank sends again.
- */
-static double do_rounds(struct udp *udp, round_function *round, const struct udp_messages *messages,
-			int repeats)
-{
-	int next = 0, previous, attempts = 0;
-	double seconds = 0;
-	char text[128];
-
-	for (;;) {
-		previous = next;
-		next = attempt(udp, round, messages, next, repeats, &seconds);
-		MPI_Bcast(&next, 1, MPI_INT, 0, MPI_COMM_WORLD);
-		if (next == repeats)
-			return seconds;
-		attempts = next == previous ? attempts + 1 : 1;
-		udp->restarts++;
-		if (attempts == ATTEMPTS_MOST && udp->rank == 0) {
-			snprintf(text, sizeof(text), "packets of a message of %zu bytes were lost",
-				 messages->size);
-			fail(udp, text,
-			     "let UDP pass between these addresses, raise net.core.rmem_max, or "
-			     "lower MAX of -m");
-		}
-		drain(udp);
-		MPI_Barrier(MPI_COMM_WORLD);
-	}
-}
-
-double udp_ping_pong(struct udp *udp, const struct udp_messages *messages, int repeats)
-{
-	return do_rounds(udp, ping_pong, messages, repeats);
-}
-
-double udp_stream(struct udp *udp, const struct udp_messages *messages, int repeats)
-{
-	return do_rounds(udp, stream, messages, repeats);
 }
 
 void udp_describe(const struct udp *udp)
@@ -458,32 +405,22 @@ static const char *agree(const char *error)
 	return wrong && !error ? "rank 1 cannot use UDP" : error;
 }
 
-struct udp *udp_open(int rank, const char **error)
+/* Open a socket in each rank, and connect the two. Returns the error of either rank. */
+static const char *open_sockets(struct udp *udp)
 {
-	struct udp *udp = calloc(1, sizeof(*udp));
+	const char *error = agree(open_socket(udp));
 
-	*error = "not enough memory";
-	if (udp) {
-		udp->fd = -1;
-		udp->rank = rank;
-		*error = open_socket(udp);
-	}
-	*error = agree(*error);
-	if (*error)
-		goto failed;
-	MPI_Sendrecv(&udp->own, sizeof(udp->own), MPI_BYTE, 1 - rank, 0, &udp->peer,
-		     sizeof(udp->peer), MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	*error = agree(connect_socket(udp));
-	if (*error)
-		goto failed;
+	if (error)
+		return error;
+	MPI_Sendrecv(&udp->own, sizeof(udp->own), MPI_BYTE, 1 - udp->rank, 0, &udp->peer,
+		     sizeof(udp->peer), MPI_BYTE, 1 - udp->rank, 0, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	error = agree(connect_socket(udp));
+	if (error)
+		return error;
 	MPI_Allreduce(MPI_IN_PLACE, &udp->flight, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
 	/* A packet to a socket that is not yet connected to its sender would be accepted, too. */
 	MPI_Barrier(MPI_COMM_WORLD);
-	return udp;
-failed:
-	if (udp && udp->fd >= 0)
-		close(udp->fd);
-	free(udp);
 	return NULL;
 }
 
@@ -498,9 +435,87 @@ static uint32_t drops_count(const struct udp *udp)
 	return values[SK_MEMINFO_DROPS];
 }
 
+/*
+ * Take new sockets: what a round has left in the network and in the sockets reaches these ports no
+ * more, however late.
+ */
+static void renew_sockets(struct udp *udp)
+{
+	const int before = udp->fd;
+	const char *error;
+
+	/* Nobody sends to the old ports any more. */
+	MPI_Barrier(MPI_COMM_WORLD);
+	udp->drops += drops_count(udp);
+	error = open_sockets(udp);
+	if (error)
+		fail(udp, "cannot start a round again", error);
+	close(before);
+}
+
+/*
+ * Rank 1 can be one round ahead of rank 0: if what it sent last was lost. So
+ * rank 0 decides where both continue. Both get there: a rank that waits leaves
+ * attempt() after TIMEOUT.
+ */
+static double do_rounds(struct udp *udp, round_function *round, const struct udp_messages *messages,
+			int repeats)
+{
+	int next = 0, previous, attempts = 0;
+	double seconds = 0;
+	char text[128];
+
+	for (;;) {
+		previous = next;
+		next = attempt(udp, round, messages, next, repeats, &seconds);
+		MPI_Bcast(&next, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		if (next == repeats)
+			return seconds;
+		attempts = next == previous ? attempts + 1 : 1;
+		udp->restarts++;
+		if (attempts == ATTEMPTS_MOST && udp->rank == 0) {
+			snprintf(text, sizeof(text), "packets of a message of %zu bytes were lost",
+				 messages->size);
+			fail(udp, text,
+			     "let UDP pass between these addresses, raise net.core.rmem_max, or "
+			     "lower MAX of -m");
+		}
+		renew_sockets(udp);
+	}
+}
+
+double udp_ping_pong(struct udp *udp, const struct udp_messages *messages, int repeats)
+{
+	return do_rounds(udp, ping_pong, messages, repeats);
+}
+
+double udp_stream(struct udp *udp, const struct udp_messages *messages, int repeats)
+{
+	return do_rounds(udp, stream, messages, repeats);
+}
+
+struct udp *udp_open(int rank, const char **error)
+{
+	struct udp *udp = calloc(1, sizeof(*udp));
+
+	*error = agree(udp ? NULL : "not enough memory");
+	if (udp) {
+		udp->fd = -1;
+		udp->rank = rank;
+		if (!*error)
+			*error = open_sockets(udp);
+		if (!*error)
+			return udp;
+		if (udp->fd >= 0)
+			close(udp->fd);
+	}
+	free(udp);
+	return NULL;
+}
+
 void udp_close(struct udp *udp)
 {
-	uint32_t drops = drops_count(udp);
+	uint32_t drops = udp->drops + drops_count(udp);
 
 	MPI_Allreduce(MPI_IN_PLACE, &drops, 1, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD);
 	/* Without drops: on the way, or a rank got no processor for TIMEOUT. */
