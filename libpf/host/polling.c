@@ -299,24 +299,45 @@ static int poll_all_unpolled(struct polling *polling)
 	return count;
 }
 
+/*
+ * Take the eight marks from slot on, and read the channels. The first lines of all messages are
+ * fetched at the same time.
+ */
+static int read_marked(struct polling *polling, unsigned slot)
+{
+	_Atomic uint8_t *marks = &polling->inbox->pending[slot];
+	unsigned marked = 0, i;
+	int count = 0;
+
+	for (i = 0; i < 8; i++) {
+		struct incoming *incoming = polling->by_slot[slot + i];
+
+		/* Without a reader yet, the mark stays for polling_add. */
+		if (!incoming || !inbox_take_mark(&marks[i]))
+			continue;
+		incoming->rang = true;
+		ring_prefetch(&incoming->channel.ring);
+		marked |= 1u << i;
+	}
+	for (i = 0; marked >> i; i++) {
+		/* The application may have closed the peer meanwhile. */
+		if (marked >> i & 1 && polling->by_slot[slot + i])
+			count += poll_unpolled(polling, polling->by_slot[slot + i]);
+	}
+	return count;
+}
+
 int polling_answer_bell(struct polling *polling)
 {
 	struct inbox_memory *inbox = polling->inbox;
 	int count = 0;
-	unsigned i, j;
+	unsigned i;
 
 	assert_progress(polling->context);
 	inbox_take_bell(inbox);
 	for (i = 0; i < polling->slots; i += 8) {
-		if (!inbox_any_mark(inbox, i))
-			continue;
-		for (j = i; j < i + 8; j++) {
-			/* Without a reader yet, the mark stays for polling_add. */
-			if (!polling->by_slot[j] || !inbox_take_mark(&inbox->pending[j]))
-				continue;
-			polling->by_slot[j]->rang = true;
-			count += poll_unpolled(polling, polling->by_slot[j]);
-		}
+		if (inbox_any_mark(inbox, i))
+			count += read_marked(polling, i);
 	}
 	if (inbox_take_mark(&inbox->overflow))
 		count += poll_all_unpolled(polling);
