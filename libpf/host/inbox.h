@@ -71,7 +71,8 @@
 
 /*
  * Time between the announcement of a sleep and the sleep, ns: the stores of a writer leave the store
- * buffer within some ten transfers of a cache line, of up to 170 ns (benchmarks/promises).
+ * buffer within some ten transfers of a cache line, of up to 170 ns (benchmarks/promises). The load
+ * of sleeping does not wait for the stores.
  */
 #define INBOX_ANNOUNCED_NANOSECONDS 5000
 

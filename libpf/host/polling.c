@@ -319,9 +319,9 @@ static int read_marked(struct polling *polling, unsigned slot)
 		ring_prefetch(&incoming->channel.ring);
 		marked |= 1u << i;
 	}
+	/* Channels come and go by notices, which progress handles after all channels were read. */
 	for (i = 0; marked >> i; i++) {
-		/* The application may have closed the peer meanwhile. */
-		if (marked >> i & 1 && polling->by_slot[slot + i])
+		if (marked >> i & 1)
 			count += poll_unpolled(polling, polling->by_slot[slot + i]);
 	}
 	return count;

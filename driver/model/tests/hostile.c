@@ -112,11 +112,13 @@ static bool is_peer(const struct hostile *hostile, uint32_t node)
 
 static void command(struct hostile *hostile, const struct exanest_engine_command *entry)
 {
-	uint32_t node = (uint32_t)entry->argument[0];
+	uint64_t node = entry->argument[0];
 
-	if (entry->operation == EXANEST_COMMAND_PEER_SET && !is_peer(hostile, node)) {
+	/* Others are INVALID. */
+	if (entry->operation == EXANEST_COMMAND_PEER_SET && node && node < 65536 && node != NODE &&
+	    !is_peer(hostile, (uint32_t)node)) {
 		require(hostile->peers_count < PEERS_MOST, "room for the test's peers");
-		hostile->peers[hostile->peers_count++] = node;
+		hostile->peers[hostile->peers_count++] = (uint32_t)node;
 	}
 	memcpy(page(hostile, PAGE_QUEUES) + sizeof(*entry) * (hostile->producers[0]++ % ENTRIES),
 	       entry, sizeof(*entry));
