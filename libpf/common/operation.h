@@ -50,11 +50,18 @@ struct operations {
 	bool threads;
 	uint64_t most; /* limit of open operations; 0: none */
 	/*
-	 * posted is not empty. Relaxed: the lock orders the list posted; a poll that misses the
-	 * flag is followed by another poll, and before a sleep the fences order the flag
-	 * (host_post, inbox.h).
+	 * An operation was posted since progress looked: posted is not empty, or the operation
+	 * ended at once. Relaxed: the lock orders the list posted; a poll that misses the flag is
+	 * followed by another poll, and before a sleep the fences order the flag (host_post,
+	 * inbox.h).
 	 */
 	_Atomic bool waiting;
+	/*
+	 * Operations posted since progress found none open, those that ended at once included.
+	 * Relaxed, and lost updates do no harm: the count only tells a row of operations from an
+	 * operation now and then.
+	 */
+	_Atomic unsigned row;
 	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
 	/* The first of active not yet returned by operations_next_new; progress's own. */
@@ -127,19 +134,40 @@ void operations_keep_failure(struct operations *operations, const pf_peer *peer)
 /* Any thread: the sequence number of the operation posted last. */
 uint64_t operations_last(struct operations *operations);
 
+/* Any thread: note an operation that was posted, or ended at once. */
+static inline void operations_note(struct operations *operations)
+{
+	unsigned row = atomic_load_explicit(&operations->row, memory_order_relaxed);
+
+	atomic_store_explicit(&operations->row, row + 1, memory_order_relaxed);
+	atomic_store_explicit(&operations->waiting, true, memory_order_relaxed);
+}
+
+/* Any thread: return how many operations came in a row, without a pause in which all ended. */
+static inline unsigned operations_row(const struct operations *operations)
+{
+	return atomic_load_explicit(&operations->row, memory_order_relaxed);
+}
+
+/* Any thread: has an operation been posted since progress looked? */
+static inline bool operations_noted(const struct operations *operations)
+{
+	return atomic_load_explicit(&operations->waiting, memory_order_relaxed);
+}
+
+static inline bool operations_active(const struct operations *operations)
+{
+	return operations->active.next != &operations->active;
+}
+
 /*
  * Progress: move posted operations as operations_take_posted, at the cost of a load if nothing
  * was posted.
  */
 static inline void operations_collect(struct operations *operations)
 {
-	if (atomic_load_explicit(&operations->waiting, memory_order_relaxed))
+	if (operations_noted(operations))
 		operations_take_posted(operations);
-}
-
-static inline bool operations_active(const struct operations *operations)
-{
-	return operations->active.next != &operations->active;
 }
 
 #endif

@@ -51,8 +51,7 @@ static bool may_sleep(pf_context *context)
 /* Is there any news that forbids a sleep? */
 static bool has_news(pf_context *context)
 {
-	return transports_have_news(context) ||
-	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed);
+	return transports_have_news(context) || operations_noted(&context->operations);
 }
 
 /* Microseconds. */

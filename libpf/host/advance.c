@@ -103,7 +103,7 @@ bool operations_moving(const struct host_state *host)
 	const struct host_peer *peer;
 
 	/* An operation just posted is likely to be a transfer to copy. */
-	if (atomic_load_explicit(&host->context->operations.waiting, memory_order_relaxed))
+	if (operations_noted(&host->context->operations))
 		return true;
 	TAILQ_FOREACH(peer, &host->turns, turn) {
 		if (!TAILQ_EMPTY(&peer->transfers) && peer_is_copied(peer))

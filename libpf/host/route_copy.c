@@ -108,6 +108,46 @@ static void run_note(struct memory *memory, const struct transfer *transfer,
 	}
 }
 
+/* Is the transfer one short piece, of which nothing was moved? */
+static bool is_short_whole(const struct transfer *transfer)
+{
+	return !transfer->front && !transfer->failed && transfer->pieces_count == 1 &&
+	       transfer->length <= TRANSFER_SHORT;
+}
+
+/* Return the transfer behind, if the two can be copied together, else NULL. */
+static struct transfer *transfer_along(struct transfer *transfer)
+{
+	struct operation *next = TAILQ_NEXT(&transfer->operation, ready);
+
+	return next && next->kind == transfer->operation.kind &&
+			       is_short_whole((struct transfer *)next) ?
+		       (struct transfer *)next :
+		       NULL;
+}
+
+/* List the transfers behind the first, as far as the list has room. */
+static void along_list(struct transfer *first, struct copy_list *list)
+{
+	struct transfer *transfer = first;
+
+	while (list->count < list->most && (transfer = transfer_along(transfer)))
+		copy_list_add(list, transfer->pieces[0].local, transfer->pieces[0].remote,
+			      transfer->length);
+}
+
+/* Claim the transfers behind the first of which bytes were moved. */
+static void along_moved(struct transfer *first, uint64_t moved)
+{
+	struct transfer *transfer = first;
+
+	for (; moved; moved -= transfer->run) {
+		transfer = transfer_along(transfer);
+		transfer->run = number_min(moved, transfer->length);
+		transfer->run_end = transfer->front = transfer->length;
+	}
+}
+
 /* Copy one run, or retransmit one block. */
 static enum advanced copy_run(struct host_state *host, struct transfer *transfer)
 {
@@ -116,7 +156,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	struct block *block = block_ready(transfer);
 	uint64_t offset = block ? block->offset : transfer->run;
 	uint64_t left = block ? block->length : transfer->run_end - transfer->run;
-	uint64_t end = offset + number_min(left, context->options.run_max);
+	uint64_t most = number_min(left, context->options.run_max), end = offset + most;
 	const struct transfer_piece *piece = block ? block->piece :
 						     transfer_piece_at(transfer, offset);
 	unsigned pieces = (unsigned)(transfer->pieces + transfer->pieces_count - piece);
@@ -128,6 +168,10 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	assert_progress(host->context);
 	copy_list_open(&list, block ? 1 : pieces);
 	run_list(piece, offset, end, &list);
+	/* The trace has each copy of a transfer. */
+	if (!block && most <= TRANSFER_SHORT && offset + most == transfer->length &&
+	    !context->trace)
+		along_list(transfer, &list);
 	if (!block || !block_may_wait(block))
 		(void)host_peer_list_ready(peer, transfer_is_put(transfer), &list, &side);
 	if (!list.count) {
@@ -139,6 +183,13 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 			       transfer_is_put(transfer), &list, &moved);
 	copy_list_close(&list);
 	statistic_add(&context->statistics, PF_STAT_SINGLE_COPY_BYTES, moved);
+	if (moved > most) {
+		along_moved(transfer, moved - most);
+		moved = most;
+	}
+	/* An error behind the run is met again. */
+	if (moved == most)
+		error = 0;
 	run_note(&context->memory, transfer, piece, offset, moved);
 	if (block) {
 		block->offset += moved;

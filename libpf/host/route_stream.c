@@ -21,7 +21,8 @@ static uint64_t block_most(const struct host_peer *peer)
 /* Return how many blocks of the transfer may be under way: more if the pieces are short. */
 static unsigned stream_window(const struct transfer *transfer)
 {
-	const bool are_short = transfer->length <= (uint64_t)STREAM_SHORT * transfer->pieces_count;
+	const bool are_short = transfer->length <=
+			       (uint64_t)TRANSFER_SHORT * transfer->pieces_count;
 
 	return are_short ? STREAM_WINDOW_PIECES : STREAM_WINDOW;
 }
@@ -29,7 +30,7 @@ static unsigned stream_window(const struct transfer *transfer)
 /* Does the run in hand begin with a short piece, or the end of a piece? */
 static bool run_is_short(const struct transfer *transfer)
 {
-	return transfer_piece_at(transfer, transfer->run)->end - transfer->run <= STREAM_SHORT;
+	return transfer_piece_at(transfer, transfer->run)->end - transfer->run <= TRANSFER_SHORT;
 }
 
 uint64_t stream_answer_most(const pf_context *context)
@@ -108,7 +109,7 @@ static bool batch_collect_put(struct batch *batch, struct memory *memory, struct
 				transfer_piece_at(transfer, offset);
 		left = piece->end - offset;
 		length = batch->length + sizeof(struct message_piece) + left;
-		if (batch->count == MESSAGE_BLOCKS_MOST || left > STREAM_SHORT || length > most ||
+		if (batch->count == MESSAGE_BLOCKS_MOST || left > TRANSFER_SHORT || length > most ||
 		    memory_ready(memory, piece->local + offset, left, false) < left)
 			return false;
 		batch->pieces[batch->count++] = (struct batch_piece){ transfer, piece, offset,
@@ -277,7 +278,7 @@ int stream_place_all(pf_context *context, struct channel *from, const uint8_t *d
 	uint64_t length = 0, ready = 0, moved;
 	unsigned i;
 
-	if (!channel_can_copy(from, STREAM_SHORT))
+	if (!channel_can_copy(from, TRANSFER_SHORT))
 		return PF_ERR_MEMORY;
 	for (i = 0; i < count && ready == length; i++) {
 		ready += memory_ready(&context->memory, (uint64_t)(uintptr_t)to[i].iov_base,

@@ -15,12 +15,6 @@
 #define STREAM_WINDOW 8
 /* Likewise of a transfer of short pieces: two messages of MESSAGE_BLOCKS_MOST. */
 #define STREAM_WINDOW_PIECES 128
-/*
- * Pieces of puts up to this length, bytes, to a peer share a message: the cost,
- * two system calls and an answer, is shared by all of the pieces.
- */
-#define STREAM_SHORT 1024
-
 /* Return the longest block that the rings of this process carry in an answer, bytes. */
 uint64_t stream_answer_most(const pf_context *context);
 /*

@@ -23,6 +23,11 @@
  * owner's RESOLVER_THREADS.
  */
 #define TRANSFER_PARKED_MOST 32
+/*
+ * Pieces up to this length, bytes, of several transfers to a peer move together: by one system call,
+ * or in one message, whose cost, two system calls and an answer, is shared by all of the pieces.
+ */
+#define TRANSFER_SHORT 1024
 
 TAILQ_HEAD(blocks, block);
 

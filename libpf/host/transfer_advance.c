@@ -14,6 +14,13 @@
 #include "message.h"
 #include "route.h"
 
+/*
+ * Short transfers in a row that are copied each by itself: a caller that looks at the return value
+ * alone, and never lets progress look, seems to post a row, and pays for one wait after as many
+ * transfers.
+ */
+#define ROW_LEAST 8
+
 void transfer_offer(struct host_state *host, struct transfer *transfer)
 {
 	struct host_peer *peer = transfer_peer(transfer);
@@ -331,6 +338,16 @@ static bool is_short(const struct host_peer *peer, unsigned count, uint64_t leng
 				    length / count < at_once);
 }
 
+/*
+ * Does a short transfer wait for progress, which copies many of a row by one system call? Not where
+ * progress may sleep in another thread.
+ */
+static bool waits_for_more(const pf_context *context, unsigned count, uint64_t length)
+{
+	return count == 1 && length <= TRANSFER_SHORT && !context->posts_wake &&
+	       operations_row(&context->operations) >= ROW_LEAST;
+}
+
 /* Return NULL without memory. Bytes moved already count as claimed. */
 static struct transfer *transfer_allocate(pf_peer *peer, enum operation_kind kind,
 					  const pf_piece *pieces, unsigned count, uint64_t moved)
@@ -369,8 +386,10 @@ int transfer_post(pf_peer *base, enum operation_kind kind, const pf_piece *piece
 	int status;
 
 	/* A short transfer by single copy is one system call: copy here. */
-	if (is_short(peer, count, length) &&
+	if (is_short(peer, count, length) && !waits_for_more(context, count, length) &&
 	    copy_at_once(peer, kind == OPERATION_PUT, pieces, count, &moved)) {
+		if (length <= TRANSFER_SHORT)
+			operations_note(&context->operations);
 		statistic_add(&context->statistics,
 			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
 		return PF_OK;

@@ -593,7 +593,6 @@ static void count_done(pf_context *context, const pf_completion *completion)
 	(*(unsigned *)completion->arg)++;
 }
 
-/* Bytes through the ring count once, at the initiator. */
 #define SHORT_PUTS 300
 #define SHORT_APART 2048
 #define SHORT_BAD_HERE 100
@@ -601,71 +600,160 @@ static void count_done(pf_context *context, const pf_completion *completion)
 
 static size_t short_length(size_t i)
 {
-	return 1 + i * 37 % STREAM_SHORT;
+	return 1 + i * 37 % TRANSFER_SHORT;
 }
 
-/* Puts that go along in one message: each ends by itself, one with a bad address with a fault. */
-static void test_short_puts(void **state)
-{
-	const size_t length = SHORT_PUTS * SHORT_APART;
-	uint8_t *local = test_alloc(length), *remote = test_alloc(length);
-	uint8_t *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct pair_done done[SHORT_PUTS] = { 0 };
-	pf_options options = pair_mode_options(state);
-	uint8_t address[PF_ADDRESS_MAX];
-	size_t size = sizeof(address), i;
+struct short_row {
 	pf_context *context, *other;
 	pf_peer *peer;
+	uint8_t *local, *remote, *bad;
+	struct pair_done done[SHORT_PUTS];
+};
 
-	assert_true(bad != MAP_FAILED);
-	assert_ok(pf_open(&options, NULL, &context));
-	assert_ok(pf_open(&options, NULL, &other));
-	pf_address(other, address, &size);
-	assert_ok(pf_peer_open(context, address, size, NULL, &peer));
-	assert_pending(pf_put(peer, local, remote_address(remote), 1, 0, pair_completed, &done[0]));
-	while (!done[0].count) {
-		pf_progress(context);
-		pf_progress(other);
-	}
-	done[0].count = 0;
-	for (i = 0; i < SHORT_PUTS; i++) {
-		uint8_t *from = i == SHORT_BAD_HERE ? bad : local + i * SHORT_APART;
-		uint8_t *to = i == SHORT_BAD_THERE ? bad + 8 : remote + i * SHORT_APART;
+static void short_row_open(struct short_row *row, const pf_options *options)
+{
+	const size_t length = SHORT_PUTS * SHORT_APART;
+	uint8_t address[PF_ADDRESS_MAX];
+	size_t size = sizeof(address);
 
-		if (i != SHORT_BAD_HERE)
-			pattern_fill(from, SHORT_APART, i);
-		memset(remote + i * SHORT_APART, 0, SHORT_APART);
-		assert_pending(pf_put(peer, from, remote_address(to), short_length(i), 0,
-				      pair_completed, &done[i]));
+	*row = (struct short_row){ .local = test_alloc(length), .remote = test_alloc(length) };
+	row->bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(row->bad != MAP_FAILED);
+	assert_ok(pf_open(options, NULL, &row->context));
+	assert_ok(pf_open(options, NULL, &row->other));
+	pf_address(row->other, address, &size);
+	assert_ok(pf_peer_open(row->context, address, size, NULL, &row->peer));
+	/* The first of all connects. */
+	assert_pending(pf_put(row->peer, row->local, remote_address(row->remote), 1, 0,
+			      pair_completed, &row->done[0]));
+	while (!row->done[0].count) {
+		pf_progress(row->context);
+		pf_progress(row->other);
 	}
-	pf_progress(context);
-	assert_in_range(((struct host_peer *)peer)->requests_waiting, 1, SHORT_PUTS / 8);
-	while (pf_flush_test(context, NULL, pf_posted(context, NULL)) == PF_PENDING) {
-		pf_progress(context);
-		pf_progress(other);
-	}
-	for (i = 0; i < SHORT_PUTS; i++) {
-		const uint8_t *there = remote + i * SHORT_APART;
-
-		assert_int_equal(done[i].count, 1);
-		if (i == SHORT_BAD_HERE || i == SHORT_BAD_THERE) {
-			assert_fault(done[i].last,
-				     i == SHORT_BAD_HERE ? PF_SIDE_LOCAL : PF_SIDE_REMOTE,
-				     remote_address(i == SHORT_BAD_HERE ? bad : bad + 8));
-			assert_int_equal(there[0], 0);
-			continue;
-		}
-		assert_ok(done[i].last.status);
-		assert_int_equal(pattern_differs(there, short_length(i), i), short_length(i));
-		assert_int_equal(there[short_length(i)], 0);
-	}
-	pf_close(context);
-	pf_close(other);
-	munmap(bad, 4096);
-	free(local);
-	free(remote);
 }
 
+static void short_row_close(struct short_row *row)
+{
+	pf_close(row->context);
+	pf_close(row->other);
+	munmap(row->bad, 4096);
+	free(row->local);
+	free(row->remote);
+}
+
+/* Post all, one from a bad address and one to a bad address. Returns how many are complete. */
+static unsigned short_row_post(struct short_row *row, enum pair_direction direction)
+{
+	unsigned complete = 0;
+	size_t i;
+
+	memset(row->done, 0, sizeof(row->done));
+	for (i = 0; i < SHORT_PUTS; i++) {
+		uint8_t *here = row->local + i * SHORT_APART;
+		uint8_t *there = row->remote + i * SHORT_APART;
+		int status;
+
+		pattern_fill(direction == PUT ? here : there, SHORT_APART, i);
+		memset(direction == PUT ? there : here, 0, SHORT_APART);
+		if (i == SHORT_BAD_HERE)
+			here = row->bad;
+		if (i == SHORT_BAD_THERE)
+			there = row->bad + 8;
+		status = direction == PUT ?
+				 pf_put(row->peer, here, remote_address(there), short_length(i), 0,
+					pair_completed, &row->done[i]) :
+				 pf_get(row->peer, here, remote_address(there), short_length(i),
+					pair_completed, &row->done[i]);
+		if (status == PF_OK) {
+			row->done[i].count = 1;
+			complete++;
+			continue;
+		}
+		assert_pending(status);
+	}
+	return complete;
+}
+
+/* Each ended by itself, those with a bad address with a fault. */
+static void short_row_check(const struct short_row *row, enum pair_direction direction)
+{
+	const uint8_t *target = direction == PUT ? row->remote : row->local;
+	size_t i, length;
+
+	for (i = 0; i < SHORT_PUTS; i++, target += SHORT_APART) {
+		length = short_length(i);
+		assert_int_equal(row->done[i].count, 1);
+		if (i == SHORT_BAD_HERE || i == SHORT_BAD_THERE) {
+			assert_fault(row->done[i].last,
+				     i == SHORT_BAD_HERE ? PF_SIDE_LOCAL : PF_SIDE_REMOTE,
+				     remote_address(i == SHORT_BAD_HERE ? row->bad : row->bad + 8));
+			assert_int_equal(target[0], 0);
+			continue;
+		}
+		assert_ok(row->done[i].last.status);
+		assert_int_equal(pattern_differs(target, length, i), length);
+		assert_int_equal(target[length], 0);
+	}
+}
+
+/* Puts that go along in one message. */
+static void test_short_messages(void **state)
+{
+	pf_options options = pair_mode_options(state);
+	struct short_row row;
+
+	short_row_open(&row, &options);
+	assert_int_equal(short_row_post(&row, PUT), 0);
+	pf_progress(row.context);
+	assert_in_range(((struct host_peer *)row.peer)->requests_waiting, 1, SHORT_PUTS / 8);
+	while (pf_flush_test(row.context, NULL, pf_posted(row.context, NULL)) == PF_PENDING) {
+		pf_progress(row.context);
+		pf_progress(row.other);
+	}
+	short_row_check(&row, PUT);
+	short_row_close(&row);
+}
+
+static unsigned short_row_ended(const struct short_row *row)
+{
+	unsigned ended = 0, i;
+
+	for (i = 0; i < SHORT_PUTS; i++)
+		ended += row->done[i].count;
+	return ended;
+}
+
+/* The first of a row are copied when they are posted, all others together by few system calls. */
+static void test_short_copies(void **state)
+{
+	pf_options options = pair_mode_options(state);
+	enum pair_direction direction;
+	struct short_row row;
+
+	short_row_open(&row, &options);
+	for (direction = PUT; direction <= GET; direction++) {
+		unsigned polls = 0;
+
+		assert_in_range(short_row_post(&row, direction), 1, SHORT_BAD_HERE - 1);
+		/* A poll copies once. */
+		for (; short_row_ended(&row) < SHORT_PUTS - 2; polls++)
+			pf_progress(row.context);
+		assert_in_range(polls, 1, SHORT_PUTS / 16);
+		while (pf_flush_test(row.context, NULL, pf_posted(row.context, NULL)) ==
+		       PF_PENDING) {
+			pf_progress(row.context);
+			pf_progress(row.other);
+		}
+		short_row_check(&row, direction);
+		/* All have ended: the row has, too. */
+		assert_ok(pf_put(row.peer, row.local, remote_address(row.remote), 1, 0,
+				 pair_completed, &row.done[0]));
+		pf_progress(row.context);
+	}
+	short_row_close(&row);
+}
+
+/* Bytes through the ring count once, at the initiator. */
 static void test_stream_bytes(void **state)
 {
 	pf_options options = pair_mode_options(state);
@@ -782,8 +870,9 @@ int main(int argc, char **argv)
 		IN_MODE_UNLESS(net, test_one_granule, SHARE_ALL),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE_UNLESS(either, test_close_early, SHARE_ALL),
-		IN_MODE_UNLESS(either, test_short_puts, STREAM),
-		IN_MODE_UNLESS(either, test_short_puts, SMALL_RING_STREAM),
+		IN_MODE_UNLESS(either, test_short_messages, STREAM),
+		IN_MODE_UNLESS(either, test_short_messages, SMALL_RING_STREAM),
+		IN_MODE_UNLESS(either, test_short_copies, DEFAULT),
 		IN_MODE_UNLESS(either, test_stream_bytes, STREAM),
 		IN_MODE(test_unlike, STREAM),
 	};
