@@ -57,9 +57,8 @@ struct operations {
 	 */
 	_Atomic bool waiting;
 	/*
-	 * Operations posted since progress found none open, those that ended at once included.
-	 * Relaxed, and lost updates do no harm: the count only tells a row of operations from an
-	 * operation now and then.
+	 * Number of operations posted, or ended at once, since progress found none open. Relaxed,
+	 * and lost updates do no harm: the number tells a row from an operation now and then.
 	 */
 	_Atomic unsigned row;
 	/* The three lists have ascending sequence numbers. */
@@ -143,7 +142,7 @@ static inline void operations_note(struct operations *operations)
 	atomic_store_explicit(&operations->waiting, true, memory_order_relaxed);
 }
 
-/* Any thread: return how many operations came in a row, without a pause in which all ended. */
+/* Any thread: return the number of operations since progress found none open. */
 static inline unsigned operations_row(const struct operations *operations)
 {
 	return atomic_load_explicit(&operations->row, memory_order_relaxed);

@@ -108,7 +108,7 @@ static void run_note(struct memory *memory, const struct transfer *transfer,
 	}
 }
 
-/* Is the transfer one short piece, of which nothing was moved? */
+/* Is the transfer a single short piece, not begun? */
 static bool is_short_whole(const struct transfer *transfer)
 {
 	return !transfer->front && !transfer->failed && transfer->pieces_count == 1 &&
@@ -136,7 +136,7 @@ static void along_list(struct transfer *first, struct copy_list *list)
 			      transfer->length);
 }
 
-/* Claim the transfers behind the first of which bytes were moved. */
+/* Claim transfers behind the first, as far as the moved bytes reach. */
 static void along_moved(struct transfer *first, uint64_t moved)
 {
 	struct transfer *transfer = first;

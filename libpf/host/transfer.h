@@ -24,8 +24,8 @@
  */
 #define TRANSFER_PARKED_MOST 32
 /*
- * Pieces up to this length, bytes, of several transfers to a peer move together: by one system call,
- * or in one message, whose cost, two system calls and an answer, is shared by all of the pieces.
+ * Pieces up to this length, bytes, of several transfers to a peer move together: by a single system
+ * call, or in a message, which costs two system calls and an answer.
  */
 #define TRANSFER_SHORT 1024
 

@@ -15,9 +15,9 @@
 #include "route.h"
 
 /*
- * Short transfers in a row that are copied each by itself: a caller that looks at the return value
- * alone, and never lets progress look, seems to post a row, and pays for one wait after as many
- * transfers.
+ * Short transfers of a row before the rest waits for progress. A caller without calls of progress in
+ * between, because each transfer ends on return, seems to post a row, and pays for a wait after as
+ * many transfers.
  */
 #define ROW_LEAST 8
 

@@ -674,7 +674,7 @@ static unsigned short_row_post(struct short_row *row, enum pair_direction direct
 	return complete;
 }
 
-/* Each ended by itself, those with a bad address with a fault. */
+/* Check that each has ended once, with a fault where the address is bad. */
 static void short_row_check(const struct short_row *row, enum pair_direction direction)
 {
 	const uint8_t *target = direction == PUT ? row->remote : row->local;
@@ -745,7 +745,7 @@ static void test_short_copies(void **state)
 			pf_progress(row.other);
 		}
 		short_row_check(&row, direction);
-		/* All have ended: the row has, too. */
+		/* The row has ended with the last transfer. */
 		assert_ok(pf_put(row.peer, row.local, remote_address(row.remote), 1, 0,
 				 pair_completed, &row.done[0]));
 		pf_progress(row.context);
