@@ -310,6 +310,12 @@ static uint64_t memory_bytes(struct residency *residency, uint64_t from, uint64_
 	return from - start;
 }
 
+static void look_found_absent(struct residency *residency)
+{
+	atomic_store_explicit(&residency->looks, 0, memory_order_relaxed);
+	atomic_store_explicit(&residency->steady_end, 0, memory_order_relaxed);
+}
+
 /*
  * Find the stretches of absent pages of [address, end), as pagemap_scan, and delete hints about
  * the stretches.
@@ -324,6 +330,8 @@ static int find_absent(struct residency *residency, uint64_t address, uint64_t e
 
 	if (count < 0)
 		count = read_pagemap(residency->pagemap, from, to, stretches, walked);
+	if (count > 0)
+		look_found_absent(residency);
 	for (i = 0; i < count; i++) {
 		for (piece = stretches[i].start >> RESIDENCY_PIECE_SHIFT;
 		     piece <= (stretches[i].end - 1) >> RESIDENCY_PIECE_SHIFT; piece++) {
@@ -348,6 +356,27 @@ static uint64_t renewal_rest(uint64_t length, unsigned vain)
 	return (60000 + (length >> 5)) << vain;
 }
 
+/*
+ * A look found no absent page. Short accesses at many places would each need a look: after a row of
+ * looks, ask about the whole mapping, for the lifetime of a hint.
+ */
+static void look_found_all(struct residency *residency, uint64_t address)
+{
+	unsigned looks = atomic_load_explicit(&residency->looks, memory_order_relaxed) + 1;
+	struct mapping mapping;
+
+	atomic_store_explicit(&residency->looks, looks % RESIDENCY_STEADY_LOOKS,
+			      memory_order_relaxed);
+	if (looks < RESIDENCY_STEADY_LOOKS || swap_is_used() ||
+	    !mappings_find(residency->mappings, address, &mapping) || mapping.inode)
+		return;
+	atomic_store_explicit(&residency->steady_start, mapping.start, memory_order_relaxed);
+	atomic_store_explicit(&residency->steady_end, mapping.end, memory_order_relaxed);
+	atomic_store_explicit(&residency->steady_until,
+			      (uint16_t)(residency_now() + residency->lifetime),
+			      memory_order_relaxed);
+}
+
 void residency_look_ahead(struct residency *residency, const struct iovec *ranges, unsigned count)
 {
 	uint64_t address = (uintptr_t)ranges->iov_base, end = address + ranges->iov_len;
@@ -369,6 +398,8 @@ void residency_look_ahead(struct residency *residency, const struct iovec *range
 	/* Nothing is noted behind the first absent page. */
 	if (absent > 0)
 		walked = stretches[0].start;
+	else if (!absent)
+		look_found_all(residency, address);
 	if (walked > address)
 		pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime, address,
 			      number_min(walked, end));
@@ -406,19 +437,22 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 {
 	uint64_t end, known = 0, walked, bytes;
 	struct stretch stretches[STRETCHES];
+	uint16_t now = residency_now();
 	int count, i;
 
 	if (cold)
 		*cold = 0;
-	if (residency->pagemap < 0 ||
-	    residency_is_trusted(residency, address, length, residency_now()))
+	if (residency->pagemap < 0 || residency_is_trusted(residency, address, length, now) ||
+	    (cold && residency_is_steady(residency, address, length, now)))
 		return length;
 	if (length > LOOK_MAX)
 		length = LOOK_MAX;
 	end = address + length;
 	count = find_absent(residency, address, end, stretches, &walked);
-	if (!count && walked >= end)
+	if (!count && walked >= end) {
 		pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime, address, end);
+		look_found_all(residency, address);
+	}
 	for (i = 0; i < count; i++) {
 		uint64_t from = stretches[i].start > address ? stretches[i].start : address;
 		uint64_t to = stretches[i].end < end ? stretches[i].end : end;

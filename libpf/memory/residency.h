@@ -30,6 +30,13 @@
 /* Number of pieces resolved that look absent all the same; see residency_believe. */
 #define RESIDENCY_BELIEFS 256
 #define RESIDENCY_BELIEF_LIFETIME 1000 /* ms */
+/*
+ * Looks in a row without an absent page before a question about the whole mapping, and the longest
+ * access, bytes, for which the answer counts: a copy of cold pages by the kernel alone, without a
+ * look, is slow.
+ */
+#define RESIDENCY_STEADY_LOOKS 16
+#define RESIDENCY_STEADY_MOST 4096
 /* Number of files with a known fact. */
 #define RESIDENCY_FILES 16
 
@@ -45,6 +52,14 @@ struct residency {
 	 * enough, on arm64 too.
 	 */
 	_Atomic uint64_t hints[RESIDENCY_HINTS]; /* by the number of the piece */
+	/*
+	 * A range of anonymous memory, and the end of the range's lifetime as in a hint: no swap was
+	 * in use, so that no page waits. A range of which two threads wrote a part each may be
+	 * wrong, as any hint may be.
+	 */
+	_Atomic uint64_t steady_start, steady_end;
+	_Atomic uint16_t steady_until;
+	_Atomic unsigned looks;         /* in a row without an absent page */
 	_Atomic uint64_t renewal_due;   /* time before which residency_renew does nothing, ns */
 	_Atomic unsigned renewals_vain; /* renewals in a row without an absent page */
 	_Atomic uint64_t beliefs[RESIDENCY_BELIEFS]; /* in the format of hints */
@@ -173,6 +188,21 @@ static inline bool residency_is_trusted(struct residency *residency, uint64_t ad
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Any thread: is all of a short range in memory that does not wait? A page may be cold. length is
+ * not 0. now: as of residency_now.
+ */
+static inline bool residency_is_steady(const struct residency *residency, uint64_t address,
+				       uint64_t length, uint16_t now)
+{
+	uint64_t start = atomic_load_explicit(&residency->steady_start, memory_order_relaxed);
+	uint64_t end = atomic_load_explicit(&residency->steady_end, memory_order_relaxed);
+	uint16_t until = atomic_load_explicit(&residency->steady_until, memory_order_relaxed);
+
+	return length <= RESIDENCY_STEADY_MOST && address >= start && address < end &&
+	       length <= end - address && (uint16_t)(until - now - 1) < residency->lifetime;
 }
 
 #endif
