@@ -47,6 +47,8 @@ static const struct shape shapes[] = {
 	  "MIB BYTES MS: both ranks send and receive BYTES out of MIB, in the first MS and in MS\n"
 	  "              after 2 s, us for each" },
 	{ "strided", shape_strided, 2, 1, "COUNT: MPI_Put of COUNT separate numbers, ms" },
+	{ "scattered", shape_scattered, 2, 1,
+	  "COUNT: MPI_Put of 8 bytes, each at a random place, us" },
 	{ "round", shape_round, 2, 2,
 	  "COUNT BYTES: all-to-all, the longest and the mean of COUNT rounds, ms" },
 	{ "farm", shape_farm, 2, 2, "COUNT BYTES: COUNT tasks that rank 0 hands out, us for each" },

@@ -27,6 +27,7 @@ void shape_init(const struct promise *promise);
 void shape_beside(const struct promise *promise);
 void shape_exchange(const struct promise *promise);
 void shape_strided(const struct promise *promise);
+void shape_scattered(const struct promise *promise);
 void shape_round(const struct promise *promise);
 void shape_farm(const struct promise *promise);
 void shape_updates(const struct promise *promise);

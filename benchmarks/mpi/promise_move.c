@@ -17,6 +17,9 @@
 #define PAGE 4096
 /* Until a long message is under way, us. */
 #define UNDER_WAY_US 5000
+/* Window of shape_scattered, bytes. */
+#define SCATTERED ((size_t)64 << 20)
+#define RANDOM_SEED 88172645463325252u
 
 void shape_init(const struct promise *promise)
 {
@@ -116,6 +119,47 @@ void shape_exchange(const struct promise *promise)
 		return;
 	promise_print("first", first / US);
 	promise_print("later", later / US);
+}
+
+/* xorshift (Marsaglia, Journal of Statistical Software 8/14, 2003) */
+static uint64_t random_next(uint64_t *random)
+{
+	*random ^= *random << 13;
+	*random ^= *random >> 7;
+	*random ^= *random << 17;
+	return *random;
+}
+
+/* Rank 0 puts numbers at random places, and waits for each. */
+void shape_scattered(const struct promise *promise)
+{
+	const size_t numbers = SCATTERED / sizeof(long);
+	long *memory = (long *)(void *)promise_map(SCATTERED), value = 1, i;
+	uint64_t random = RANDOM_SEED;
+	double time;
+	MPI_Win window;
+
+	/* As in Debian's setting. */
+	madvise(memory, SCATTERED, MADV_NOHUGEPAGE);
+	memset(memory, 0, SCATTERED);
+	MPI_Win_create(memory, SCATTERED, sizeof(*memory), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+	MPI_Win_lock_all(0, window);
+	MPI_Barrier(MPI_COMM_WORLD);
+	time = sample_seconds();
+	for (i = 0; !promise->rank && i < promise->arguments[0]; i++) {
+		MPI_Put(&value, 1, MPI_LONG, 1, (MPI_Aint)(random_next(&random) % numbers), 1,
+			MPI_LONG, window);
+		MPI_Win_flush(1, window);
+	}
+	time = sample_seconds() - time;
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_unlock_all(window);
+	for (i = 0; promise->rank && i < promise->arguments[0]; i++)
+		if (memory[random_next(&random) % numbers] != value)
+			promise_fail("a put is missing");
+	if (!promise->rank)
+		promise_print("time", time / (double)promise->arguments[0] / US);
+	MPI_Win_free(&window);
 }
 
 /* A column of a matrix: numbers with a gap behind each. */
@@ -289,7 +333,7 @@ void shape_updates(const struct promise *promise)
 {
 	struct updates *updates = calloc(1, sizeof(*updates));
 	long left = promise->arguments[0];
-	uint64_t random = 88172645463325252u + (uint64_t)promise->rank;
+	uint64_t random = RANDOM_SEED + (uint64_t)promise->rank;
 	double time;
 	int rank;
 
@@ -306,10 +350,7 @@ void shape_updates(const struct promise *promise)
 	while (left || updates->waiting) {
 		updates_receive(updates);
 		if (left && updates->waiting < UPDATES_PENDING) {
-			/* xorshift (Marsaglia, Journal of Statistical Software 8/14, 2003) */
-			random ^= random << 13;
-			random ^= random >> 7;
-			random ^= random << 17;
+			random_next(&random);
 			rank = (int)((random >> 32) % (uint64_t)promise->ranks);
 			updates->pending[rank * UPDATES_PENDING + updates->counts[rank]++] = random;
 			updates->waiting++;

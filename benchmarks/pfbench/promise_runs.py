@@ -217,6 +217,13 @@ RUNS = (
         repetitions=3,
     ),
     *_ways(_strided),
+    Run(
+        "scattered",
+        ("promise", "scattered", "20000"),
+        {"time": "scattered"},
+        repetitions=3,
+        one_sided=True,
+    ),
     *_ways(_puts),
     Run(
         "unexpected",

@@ -16,7 +16,7 @@
 #include <libpf/pf.h>
 #include "process.h"
 
-#define COPY_PIECES_FEW 64
+#define COPY_PIECES_FEW 16
 
 /* Pieces to copy by one system call. A list is opened, filled, copied once, and closed. */
 struct copy_list {

@@ -108,6 +108,9 @@ static void run_note(struct memory *memory, const struct transfer *transfer,
 	}
 }
 
+/* Most short transfers that one system call copies. */
+#define COPY_ALONG_MOST 64
+
 /* Is the transfer a single short piece, not begun? */
 static bool is_short_whole(const struct transfer *transfer)
 {
@@ -159,18 +162,23 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	uint64_t most = number_min(left, context->options.run_max), end = offset + most;
 	const struct transfer_piece *piece = block ? block->piece :
 						     transfer_piece_at(transfer, offset);
-	unsigned pieces = (unsigned)(transfer->pieces + transfer->pieces_count - piece);
+	uint64_t pieces = (uint64_t)(transfer->pieces + transfer->pieces_count - piece);
 	struct copy_list list;
 	enum pf_side side = PF_SIDE_LOCAL;
 	size_t moved;
+	bool along;
 	int error;
 
 	assert_progress(host->context);
-	copy_list_open(&list, block ? 1 : pieces);
-	run_list(piece, offset, end, &list);
 	/* The trace has each copy of a transfer. */
-	if (!block && most <= TRANSFER_SHORT && offset + most == transfer->length &&
-	    !context->trace)
+	along = !block && most <= TRANSFER_SHORT && end == transfer->length && !context->trace;
+	if (block)
+		pieces = 1;
+	else if (along)
+		pieces = number_max(pieces, COPY_ALONG_MOST);
+	copy_list_open(&list, (unsigned)pieces);
+	run_list(piece, offset, end, &list);
+	if (along)
 		along_list(transfer, &list);
 	if (!block || !block_may_wait(block))
 		(void)host_peer_list_ready(peer, transfer_is_put(transfer), &list, &side);
