@@ -88,7 +88,7 @@ static bool operation_add(struct operations *operations, struct operation *head,
 		operation_append(head, operation);
 		operations->open++;
 		if (head == &operations->posted)
-			operations_note(operations);
+			atomic_store_explicit(&operations->waiting, true, memory_order_relaxed);
 	}
 	operations_unlock(operations);
 	return !full;
@@ -131,13 +131,6 @@ bool operations_have_room(struct operations *operations)
 	return !full;
 }
 
-/* Progress: a row of operations ends with the last of them. */
-static void row_end(struct operations *operations)
-{
-	if (!operations_active(operations))
-		atomic_store_explicit(&operations->row, 0, memory_order_relaxed);
-}
-
 void operations_take_posted(struct operations *operations)
 {
 	struct operation *operation;
@@ -150,7 +143,6 @@ void operations_take_posted(struct operations *operations)
 			operations->first_new = operation;
 	}
 	atomic_store_explicit(&operations->waiting, false, memory_order_relaxed);
-	row_end(operations);
 	operations_unlock(operations);
 }
 
@@ -279,8 +271,8 @@ void operation_finish(struct operations *operations, struct operation *operation
 	operation_detach(operation);
 	if (!operation->complete && operation->completion.status < 0)
 		failure_note(operations, operation->peer, operation->completion.status);
-	row_end(operations);
 	operations_unlock(operations);
+	operations_end_row(operations);
 }
 
 static bool operation_is_pending(const struct operation *head, const pf_peer *peer,

@@ -50,17 +50,17 @@ struct operations {
 	bool threads;
 	uint64_t most; /* limit of open operations; 0: none */
 	/*
-	 * An operation was posted since progress looked: posted is not empty, or the operation
-	 * ended at once. Relaxed: the lock orders the list posted; a poll that misses the flag is
-	 * followed by another poll, and before a sleep the fences order the flag (host_post,
-	 * inbox.h).
+	 * posted is not empty. Relaxed: the lock orders the list posted; a poll that misses the
+	 * flag is followed by another poll, and before a sleep the fences order the flag
+	 * (host_post, inbox.h).
 	 */
 	_Atomic bool waiting;
 	/*
-	 * Number of operations posted, or ended at once, since progress found none open. Relaxed,
-	 * and lost updates do no harm: the number tells a row from an operation now and then.
+	 * Without threads only: the number of short operations, to one peer, since a poll or a flush
+	 * found nothing open; those that ended at once included.
 	 */
-	_Atomic unsigned row;
+	unsigned row;
+	const pf_peer *row_peer;
 	/* The three lists have ascending sequence numbers. */
 	struct operation active; /* head of a ring; progress's own */
 	/* The first of active not yet returned by operations_next_new; progress's own. */
@@ -133,30 +133,25 @@ void operations_keep_failure(struct operations *operations, const pf_peer *peer)
 /* Any thread: the sequence number of the operation posted last. */
 uint64_t operations_last(struct operations *operations);
 
-/* Any thread: note an operation that was posted, or ended at once. */
-static inline void operations_note(struct operations *operations)
+/* Without threads: count a short operation to the peer. Returns how many came before in the row. */
+static inline unsigned operations_row(struct operations *operations, const pf_peer *peer)
 {
-	unsigned row = atomic_load_explicit(&operations->row, memory_order_relaxed);
-
-	atomic_store_explicit(&operations->row, row + 1, memory_order_relaxed);
-	atomic_store_explicit(&operations->waiting, true, memory_order_relaxed);
-}
-
-/* Any thread: return the number of operations since progress found none open. */
-static inline unsigned operations_row(const struct operations *operations)
-{
-	return atomic_load_explicit(&operations->row, memory_order_relaxed);
-}
-
-/* Any thread: has an operation been posted since progress looked? */
-static inline bool operations_noted(const struct operations *operations)
-{
-	return atomic_load_explicit(&operations->waiting, memory_order_relaxed);
+	if (operations->row_peer != peer)
+		operations->row = 0;
+	operations->row_peer = peer;
+	return operations->row++;
 }
 
 static inline bool operations_active(const struct operations *operations)
 {
 	return operations->active.next != &operations->active;
+}
+
+/* Progress: a row ends where nothing is open. */
+static inline void operations_end_row(struct operations *operations)
+{
+	if (operations->row && !operations_active(operations))
+		operations->row = 0;
 }
 
 /*
@@ -165,8 +160,10 @@ static inline bool operations_active(const struct operations *operations)
  */
 static inline void operations_collect(struct operations *operations)
 {
-	if (operations_noted(operations))
+	if (atomic_load_explicit(&operations->waiting, memory_order_relaxed))
 		operations_take_posted(operations);
+	else
+		operations_end_row(operations);
 }
 
 #endif

@@ -51,7 +51,8 @@ static bool may_sleep(pf_context *context)
 /* Is there any news that forbids a sleep? */
 static bool has_news(pf_context *context)
 {
-	return transports_have_news(context) || operations_noted(&context->operations);
+	return transports_have_news(context) ||
+	       atomic_load_explicit(&context->operations.waiting, memory_order_relaxed);
 }
 
 /* Microseconds. */
@@ -517,6 +518,8 @@ static int flush_until(pf_context *context, pf_peer *peer, int64_t timeout)
 			return PF_ERR_TIMEOUT;
 		left = now < end ? (int64_t)((end - now - 1) / 1000 + 1) : 0;
 	}
+	/* Where all has ended on return, a flush does not poll. */
+	operations_end_row(&context->operations);
 	return flush_status(context, peer);
 }
 

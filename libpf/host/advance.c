@@ -27,7 +27,8 @@ static void operation_release(struct operation *operation)
 {
 	if (!is_atomic(operation))
 		transfer_release((struct transfer *)operation);
-	free(operation);
+	else
+		free(operation);
 }
 
 /* Tell memcheck that a get has written its destination. */
@@ -103,7 +104,7 @@ bool operations_moving(const struct host_state *host)
 	const struct host_peer *peer;
 
 	/* An operation just posted is likely to be a transfer to copy. */
-	if (operations_noted(&host->context->operations))
+	if (atomic_load_explicit(&host->context->operations.waiting, memory_order_relaxed))
 		return true;
 	TAILQ_FOREACH(peer, &host->turns, turn) {
 		if (!TAILQ_EMPTY(&peer->transfers) && peer_is_copied(peer))

@@ -502,6 +502,9 @@ uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, ui
 	residency = remote_residency(peer);
 	if (!residency)
 		return ready;
+	if (residency_may_skip(residency, remote, ready, !owner_touches_first(peer, put),
+			       residency_now()))
+		return ready;
 	if (owner_touches_first(peer, put))
 		return residency_look(residency, remote, ready, NULL);
 	ready = residency_look(residency, remote, ready, &cold);
@@ -513,14 +516,11 @@ uint64_t host_peer_ready(struct host_peer *peer, bool put, const void *local, ui
 	return ready;
 }
 
-/* may_cold: a copy may reach cold bytes. */
-static bool piece_is_trusted(struct residency *residency, const struct iovec *piece, uint16_t now,
-			     bool may_cold)
+static bool piece_is_trusted(struct residency *residency, const struct iovec *piece, bool cold,
+			     uint16_t now)
 {
-	uint64_t address = (uintptr_t)piece->iov_base;
-
-	return !residency || residency_is_trusted(residency, address, piece->iov_len, now) ||
-	       (may_cold && residency_is_steady(residency, address, piece->iov_len, now));
+	return !residency ||
+	       residency_may_skip(residency, (uintptr_t)piece->iov_base, piece->iov_len, cold, now);
 }
 
 /* Look at the pages of a piece, and of pieces behind, unless the last look was there. */
@@ -557,15 +557,15 @@ static bool pieces_ready(struct host_peer *peer, bool put, struct copy_list *lis
 	struct residency *here = &peer->peer.context->memory.residency;
 	struct residency *there = remote_residency(peer);
 	uint64_t looked_here = UINT64_MAX, looked_there = UINT64_MAX;
-	const bool may_cold = !owner_touches_first(peer, put);
+	const bool cold = !owner_touches_first(peer, put);
 	uint16_t now = residency_now();
 	unsigned i;
 
 	for (i = 0; i < list->count; i++) {
 		const struct iovec *local = &list->here[i], *remote = &list->there[i];
 
-		if (piece_is_trusted(here, local, now, true) &&
-		    piece_is_trusted(there, remote, now, may_cold))
+		if (piece_is_trusted(here, local, put, now) &&
+		    piece_is_trusted(there, remote, cold, now))
 			continue;
 		piece_look_ahead(here, local, list->count - i, &looked_here);
 		piece_look_ahead(there, remote, list->count - i, &looked_there);

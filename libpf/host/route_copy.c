@@ -111,21 +111,14 @@ static void run_note(struct memory *memory, const struct transfer *transfer,
 /* Most short transfers that one system call copies. */
 #define COPY_ALONG_MOST 64
 
-/* Is the transfer a single short piece, not begun? */
-static bool is_short_whole(const struct transfer *transfer)
-{
-	return !transfer->front && !transfer->failed && transfer->pieces_count == 1 &&
-	       transfer->length <= TRANSFER_SHORT;
-}
-
-/* Return the transfer behind, if the two can be copied together, else NULL. */
+/* Return the transfer behind, if short and not begun, else NULL. */
 static struct transfer *transfer_along(struct transfer *transfer)
 {
-	struct operation *next = TAILQ_NEXT(&transfer->operation, ready);
+	struct transfer *next = (struct transfer *)TAILQ_NEXT(&transfer->operation, ready);
 
-	return next && next->kind == transfer->operation.kind &&
-			       is_short_whole((struct transfer *)next) ?
-		       (struct transfer *)next :
+	return next && next->operation.kind == transfer->operation.kind &&
+			       transfer_is_short(next) && !next->front && !next->failed ?
+		       next :
 		       NULL;
 }
 
@@ -171,7 +164,8 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 
 	assert_progress(host->context);
 	/* The trace has each copy of a transfer. */
-	along = !block && most <= TRANSFER_SHORT && end == transfer->length && !context->trace;
+	along = !block && most <= TRANSFER_SHORT && end == transfer->length && !context->trace &&
+		transfer_along(transfer);
 	if (block)
 		pieces = 1;
 	else if (along)

@@ -71,6 +71,12 @@ static inline bool transfer_is_put(const struct transfer *transfer)
 	return transfer->operation.kind == OPERATION_PUT;
 }
 
+/* Is the transfer a single short piece? */
+static inline bool transfer_is_short(const struct transfer *transfer)
+{
+	return transfer->pieces_count == 1 && transfer->length <= TRANSFER_SHORT;
+}
+
 static inline struct host_peer *transfer_peer(const struct transfer *transfer)
 {
 	return (struct host_peer *)transfer->operation.peer;

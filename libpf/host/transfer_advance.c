@@ -15,11 +15,11 @@
 #include "route.h"
 
 /*
- * Short transfers of a row before the rest waits for progress. A caller without calls of progress in
- * between, because each transfer ends on return, seems to post a row, and pays for a wait after as
- * many transfers.
+ * Short transfers of a row before the rest waits for progress: a caller with few does not wait.
  */
 #define ROW_LEAST 8
+/* And after so many none waits, unless operations_max bounds the memory: no poll seems to follow. */
+#define ROW_MOST 1024
 
 void transfer_offer(struct host_state *host, struct transfer *transfer)
 {
@@ -283,7 +283,10 @@ void transfer_release(struct transfer *transfer)
 
 	while ((block = TAILQ_FIRST(&transfer->blocks)))
 		block_free(block);
+	if (!transfer_is_short(transfer))
+		atomic_fetch_sub_explicit(&transfer_peer(transfer)->longs, 1, memory_order_relaxed);
 	free(transfer->signal);
+	free(transfer);
 }
 
 /* List all pieces. False: a copy would wait for a page, or there are too many for the list. */
@@ -339,13 +342,20 @@ static bool is_short(const struct host_peer *peer, unsigned count, uint64_t leng
 }
 
 /*
- * Does a short transfer wait for progress, which copies many of a row by one system call? Not where
- * progress may sleep in another thread.
+ * Count a short transfer. Does the transfer wait for progress, which copies many of a row by one
+ * system call? Not with threads: progress may sleep in another thread. Not behind a long transfer.
  */
-static bool waits_for_more(const pf_context *context, unsigned count, uint64_t length)
+static bool waits_for_more(struct host_peer *peer, unsigned count, uint64_t length)
 {
-	return count == 1 && length <= TRANSFER_SHORT && !context->posts_wake &&
-	       operations_row(&context->operations) >= ROW_LEAST;
+	pf_context *context = peer->peer.context;
+	unsigned before;
+
+	if (count > 1 || length > TRANSFER_SHORT || context->threads || context->trace ||
+	    host_peer_route(peer) != &route_copy)
+		return false;
+	before = operations_row(&context->operations, &peer->peer);
+	return before >= ROW_LEAST && (before < ROW_MOST || context->options.operations_max) &&
+	       !atomic_load_explicit(&peer->longs, memory_order_relaxed);
 }
 
 /* Return NULL without memory. Bytes moved already count as claimed. */
@@ -372,7 +382,26 @@ static struct transfer *transfer_allocate(pf_peer *peer, enum operation_kind kin
 	}
 	transfer->length = length;
 	transfer->front = transfer->run = transfer->run_end = moved;
+	if (!transfer_is_short(transfer))
+		atomic_fetch_add_explicit(&transfer_peer(transfer)->longs, 1, memory_order_relaxed);
 	return transfer;
+}
+
+/* Post the transfer, not refused if bytes were moved already. The caller forgets the transfer. */
+static int transfer_hand_over(struct transfer *transfer)
+{
+	pf_context *context = transfer->operation.peer->context;
+	int status;
+
+	probe_transfer(context->trace, transfer, transfer_is_put(transfer),
+		       transfer->pieces[0].local, transfer->pieces[0].remote, transfer->length,
+		       transfer->operation.peer->id);
+	status = host_post(context, &transfer->operation, !transfer->front);
+	if (status < 0) {
+		probe_transfer_done(context->trace, transfer, status);
+		transfer_release(transfer);
+	}
+	return status;
 }
 
 int transfer_post(pf_peer *base, enum operation_kind kind, const pf_piece *pieces, unsigned count,
@@ -383,13 +412,10 @@ int transfer_post(pf_peer *base, enum operation_kind kind, const pf_piece *piece
 	struct transfer *transfer;
 	size_t moved = 0;
 	unsigned i;
-	int status;
 
 	/* A short transfer by single copy is one system call: copy here. */
-	if (is_short(peer, count, length) && !waits_for_more(context, count, length) &&
+	if (is_short(peer, count, length) && !waits_for_more(peer, count, length) &&
 	    copy_at_once(peer, kind == OPERATION_PUT, pieces, count, &moved)) {
-		if (length <= TRANSFER_SHORT)
-			operations_note(&context->operations);
 		statistic_add(&context->statistics,
 			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
 		return PF_OK;
@@ -404,14 +430,7 @@ int transfer_post(pf_peer *base, enum operation_kind kind, const pf_piece *piece
 	for (i = 0; i < count && kind == OPERATION_GET; i++)
 		memory_expect(&context->memory, (uintptr_t)tag_remove_pointer(pieces[i].local),
 			      pieces[i].length);
-	probe_transfer(context->trace, transfer, kind == OPERATION_PUT, transfer->pieces[0].local,
-		       transfer->pieces[0].remote, length, base->id);
-	status = host_post(context, &transfer->operation, !moved);
-	if (status < 0) {
-		probe_transfer_done(context->trace, transfer, status);
-		free(transfer);
-	}
-	return status;
+	return transfer_hand_over(transfer);
 }
 
 /* Make the record of the signal of a put; NULL without memory. */
@@ -472,13 +491,5 @@ int transfer_post_signal(pf_peer *base, const pf_piece *piece, const pf_signal *
 	transfer->signal = follows;
 	transfer->operation.complete = complete;
 	transfer->operation.completion.arg = arg;
-	probe_transfer(context->trace, transfer, true, transfer->pieces[0].local,
-		       transfer->pieces[0].remote, piece->length, base->id);
-	status = host_post(context, &transfer->operation, !moved);
-	if (status < 0) {
-		probe_transfer_done(context->trace, transfer, status);
-		free(follows);
-		free(transfer);
-	}
-	return status;
+	return transfer_hand_over(transfer);
 }

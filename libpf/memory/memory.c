@@ -109,10 +109,12 @@ void memory_looked_up(struct memory *memory, uint64_t address, uint64_t length,
 
 uint64_t memory_ready(struct memory *memory, uint64_t address, uint64_t length, bool write)
 {
-	uint64_t cold, failed;
-	uint64_t ready = residency_look(&memory->residency, address, length, &cold);
+	uint64_t cold, failed, ready;
 	bool quick;
 
+	if (residency_may_skip(&memory->residency, address, length, !write, residency_now()))
+		return length;
+	ready = residency_look(&memory->residency, address, length, &cold);
 	/* Pages of a file in the page cache only have to be mapped. */
 	if (ready < length)
 		ready += residency_cached(&memory->residency, address + ready, length - ready);

@@ -437,13 +437,12 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 {
 	uint64_t end, known = 0, walked, bytes;
 	struct stretch stretches[STRETCHES];
-	uint16_t now = residency_now();
 	int count, i;
 
 	if (cold)
 		*cold = 0;
-	if (residency->pagemap < 0 || residency_is_trusted(residency, address, length, now) ||
-	    (cold && residency_is_steady(residency, address, length, now)))
+	if (residency->pagemap < 0 ||
+	    residency_is_trusted(residency, address, length, residency_now()))
 		return length;
 	if (length > LOOK_MAX)
 		length = LOOK_MAX;

@@ -54,8 +54,8 @@ struct residency {
 	_Atomic uint64_t hints[RESIDENCY_HINTS]; /* by the number of the piece */
 	/*
 	 * A range of anonymous memory, and the end of the range's lifetime as in a hint: no swap was
-	 * in use, so that no page waits. A range of which two threads wrote a part each may be
-	 * wrong, as any hint may be.
+	 * in use, so that no page waits for a disk. A range of which two threads wrote a part each
+	 * may be wrong, as any hint may be.
 	 */
 	_Atomic uint64_t steady_start, steady_end;
 	_Atomic uint16_t steady_until;
@@ -191,8 +191,8 @@ static inline bool residency_is_trusted(struct residency *residency, uint64_t ad
 }
 
 /*
- * Any thread: is all of a short range in memory that does not wait? A page may be cold. length is
- * not 0. now: as of residency_now.
+ * Any thread: is all of a short range in memory that does not wait for a disk? A page may be cold.
+ * length is not 0. now: as of residency_now.
  */
 static inline bool residency_is_steady(const struct residency *residency, uint64_t address,
 				       uint64_t length, uint16_t now)
@@ -203,6 +203,17 @@ static inline bool residency_is_steady(const struct residency *residency, uint64
 
 	return length <= RESIDENCY_STEADY_MOST && address >= start && address < end &&
 	       length <= end - address && (uint16_t)(until - now - 1) < residency->lifetime;
+}
+
+/*
+ * Any thread: may a copy to or from the range go without a look? cold: where no page of the range
+ * waits, pages may be cold. length is not 0. now: as of residency_now.
+ */
+static inline bool residency_may_skip(struct residency *residency, uint64_t address,
+				      uint64_t length, bool cold, uint16_t now)
+{
+	return residency_is_trusted(residency, address, length, now) ||
+	       (cold && residency_is_steady(residency, address, length, now));
 }
 
 #endif

@@ -903,8 +903,8 @@ void pf_wake(pf_context *context);
 	STATISTIC(PF_STAT_REMOTE_FAULTS, "remote_faults", \
 		  "blocks that met a page fault in a peer of this host") \
 	STATISTIC(PF_STAT_LOCAL_MINOR, "local_minor_faults", \
-		  "page faults in this process on memory never touched, with those that the " \
-		  "kernel resolved without parking a block") \
+		  "page faults found in this process on memory never touched, with those that " \
+		  "the kernel resolved without parking a block") \
 	STATISTIC(PF_STAT_LOCAL_MAJOR, "local_major_faults", \
 		  "page faults in this process on pages in swap or in a file") \
 	STATISTIC(PF_STAT_LOCAL_PAGER, "local_pager_faults", \
@@ -913,8 +913,8 @@ void pf_wake(pf_context *context);
 		  "page faults in this process that cannot be resolved: not mapped, or access not " \
 		  "permitted") \
 	STATISTIC(PF_STAT_REMOTE_MINOR, "remote_minor_faults", \
-		  "page faults in the peer on memory never touched, with those that the kernel " \
-		  "resolved without parking a block") \
+		  "page faults found in the peer on memory never touched, with those that the " \
+		  "kernel resolved without parking a block") \
 	STATISTIC(PF_STAT_REMOTE_MAJOR, "remote_major_faults", \
 		  "page faults in the peer on pages in swap or in a file") \
 	STATISTIC(PF_STAT_REMOTE_PAGER, "remote_pager_faults", \

@@ -597,6 +597,10 @@ static void count_done(pf_context *context, const pf_completion *completion)
 #define SHORT_APART 2048
 #define SHORT_BAD_HERE 100
 #define SHORT_BAD_THERE 200
+/* No page is longer. */
+#define BAD_PAGE ((size_t)64 << 10)
+/* Bytes of the piece at SHORT_BAD_HERE before the bad ones. */
+#define SHORT_GOOD 7
 
 static size_t short_length(size_t i)
 {
@@ -617,8 +621,12 @@ static void short_row_open(struct short_row *row, const pf_options *options)
 	size_t size = sizeof(address);
 
 	*row = (struct short_row){ .local = test_alloc(length), .remote = test_alloc(length) };
-	row->bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	row->bad = mmap(NULL, 2 * BAD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
 	assert_true(row->bad != MAP_FAILED);
+	memset(row->bad, 0, BAD_PAGE);
+	row->bad += BAD_PAGE;
+	assert_int_equal(mprotect(row->bad, BAD_PAGE, PROT_NONE), 0);
 	assert_ok(pf_open(options, NULL, &row->context));
 	assert_ok(pf_open(options, NULL, &row->other));
 	pf_address(row->other, address, &size);
@@ -636,12 +644,15 @@ static void short_row_close(struct short_row *row)
 {
 	pf_close(row->context);
 	pf_close(row->other);
-	munmap(row->bad, 4096);
+	munmap(row->bad - BAD_PAGE, 2 * BAD_PAGE);
 	free(row->local);
 	free(row->remote);
 }
 
-/* Post all, one from a bad address and one to a bad address. Returns how many are complete. */
+/*
+ * Post all, a piece that ends at bad addresses here and another at bad addresses there. Returns how many
+ * are complete.
+ */
 static unsigned short_row_post(struct short_row *row, enum pair_direction direction)
 {
 	unsigned complete = 0;
@@ -656,7 +667,7 @@ static unsigned short_row_post(struct short_row *row, enum pair_direction direct
 		pattern_fill(direction == PUT ? here : there, SHORT_APART, i);
 		memset(direction == PUT ? there : here, 0, SHORT_APART);
 		if (i == SHORT_BAD_HERE)
-			here = row->bad;
+			here = row->bad - SHORT_GOOD;
 		if (i == SHORT_BAD_THERE)
 			there = row->bad + 8;
 		status = direction == PUT ?
@@ -687,12 +698,20 @@ static void short_row_check(const struct short_row *row, enum pair_direction dir
 			assert_fault(row->done[i].last,
 				     i == SHORT_BAD_HERE ? PF_SIDE_LOCAL : PF_SIDE_REMOTE,
 				     remote_address(i == SHORT_BAD_HERE ? row->bad : row->bad + 8));
-			assert_int_equal(target[0], 0);
+			assert_int_equal(target[length], 0);
 			continue;
 		}
 		assert_ok(row->done[i].last.status);
 		assert_int_equal(pattern_differs(target, length, i), length);
 		assert_int_equal(target[length], 0);
+	}
+}
+
+static void short_row_finish(struct short_row *row)
+{
+	while (pf_flush_test(row->context, NULL, pf_posted(row->context, NULL)) == PF_PENDING) {
+		pf_progress(row->context);
+		pf_progress(row->other);
 	}
 }
 
@@ -706,10 +725,7 @@ static void test_short_messages(void **state)
 	assert_int_equal(short_row_post(&row, PUT), 0);
 	pf_progress(row.context);
 	assert_in_range(((struct host_peer *)row.peer)->requests_waiting, 1, SHORT_PUTS / 8);
-	while (pf_flush_test(row.context, NULL, pf_posted(row.context, NULL)) == PF_PENDING) {
-		pf_progress(row.context);
-		pf_progress(row.other);
-	}
+	short_row_finish(&row);
 	short_row_check(&row, PUT);
 	short_row_close(&row);
 }
@@ -723,6 +739,23 @@ static unsigned short_row_ended(const struct short_row *row)
 	return ended;
 }
 
+/* Let progress end all but the two with bad addresses. Returns the number of polls. */
+static unsigned short_row_move(struct short_row *row)
+{
+	unsigned polls = 0;
+
+	for (; short_row_ended(row) < SHORT_PUTS - 2; polls++) {
+		pf_progress(row->context);
+		pf_progress(row->other);
+	}
+	return polls;
+}
+
+static bool copies(const struct short_row *row)
+{
+	return strstr(pf_peer_path(row->peer), "single copy");
+}
+
 /* The first of a row are copied when they are posted, all others together by few system calls. */
 static void test_short_copies(void **state)
 {
@@ -731,24 +764,55 @@ static void test_short_copies(void **state)
 	struct short_row row;
 
 	short_row_open(&row, &options);
-	for (direction = PUT; direction <= GET; direction++) {
-		unsigned polls = 0;
-
+	for (direction = PUT; copies(&row) && direction <= GET; direction++) {
 		assert_in_range(short_row_post(&row, direction), 1, SHORT_BAD_HERE - 1);
 		/* A poll copies once. */
-		for (; short_row_ended(&row) < SHORT_PUTS - 2; polls++)
-			pf_progress(row.context);
-		assert_in_range(polls, 1, SHORT_PUTS / 16);
-		while (pf_flush_test(row.context, NULL, pf_posted(row.context, NULL)) ==
-		       PF_PENDING) {
-			pf_progress(row.context);
-			pf_progress(row.other);
-		}
+		assert_in_range(short_row_move(&row), 1, SHORT_PUTS / 16);
+		short_row_finish(&row);
 		short_row_check(&row, direction);
 		/* The row has ended with the last transfer. */
 		assert_ok(pf_put(row.peer, row.local, remote_address(row.remote), 1, 0,
 				 pair_completed, &row.done[0]));
 		pf_progress(row.context);
+	}
+	short_row_close(&row);
+}
+
+/* Only a row waits, and only where progress copies soon. */
+static void test_short_alone(void **state)
+{
+	pf_options options = pair_mode_options(state);
+	struct pair_done done = { 0 };
+	struct short_row row;
+	unsigned i;
+
+	short_row_open(&row, &options);
+	for (i = 0; copies(&row) && i < 3 * SHORT_PUTS; i++) {
+		/* Each ends on return, with a poll or a flush behind. */
+		assert_ok(
+			pf_put(row.peer, row.local, remote_address(row.remote), 8, 0, NULL, NULL));
+		if (i % 2)
+			pf_progress(row.context);
+		else
+			assert_ok(pf_flush(row.context, NULL, PF_FOREVER));
+	}
+	/* Behind a long transfer none waits. */
+	if (copies(&row)) {
+		assert_pending(pf_get(row.peer, row.local, remote_address(row.remote),
+				      SHORT_PUTS * SHORT_APART, pair_completed, &done));
+		for (i = 0; i < SHORT_PUTS; i++)
+			assert_ok(pf_put(row.peer, row.local, remote_address(row.remote), 8, 0,
+					 NULL, NULL));
+		short_row_finish(&row);
+		assert_int_equal(done.count, 1);
+	}
+	/* Without a poll memory has a bound. */
+	for (i = 0; copies(&row) && i < 20000; i++)
+		pf_put(row.peer, row.local, remote_address(row.remote), 8, 0, NULL, NULL);
+	if (copies(&row)) {
+		assert_ok(
+			pf_put(row.peer, row.local, remote_address(row.remote), 8, 0, NULL, NULL));
+		short_row_finish(&row);
 	}
 	short_row_close(&row);
 }
@@ -873,6 +937,7 @@ int main(int argc, char **argv)
 		IN_MODE_UNLESS(either, test_short_messages, STREAM),
 		IN_MODE_UNLESS(either, test_short_messages, SMALL_RING_STREAM),
 		IN_MODE_UNLESS(either, test_short_copies, DEFAULT),
+		IN_MODE_UNLESS(either, test_short_alone, DEFAULT),
 		IN_MODE_UNLESS(either, test_stream_bytes, STREAM),
 		IN_MODE(test_unlike, STREAM),
 	};
