@@ -2,19 +2,48 @@
 #include "page.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-uint64_t huge_page_size(const char *path)
+/* Read a short file. The text is empty if the file cannot be read. */
+static void page_file_read(const char *path, char *text, size_t room)
 {
-	char text[32] = "", *end;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	uint64_t size;
+	ssize_t length = fd < 0 ? -1 : read(fd, text, room - 1);
 
 	if (fd >= 0)
 		close(fd);
+	text[length > 0 ? length : 0] = 0;
+}
+
+uint64_t huge_page_size(const char *path)
+{
+	char text[32], *end;
+	uint64_t size;
+
+	page_file_read(path, text, sizeof(text));
 	size = strtoull(text, &end, 10);
-	if (length <= 0 || *end != '\n' || size <= page_size() || size & (size - 1))
+	if (end == text || *end != '\n' || size <= page_size() || size & (size - 1))
 		return HUGE_PAGE_DEFAULT;
 	return size;
+}
+
+void page_setting(const char *folder, uint64_t size, char *word, size_t room)
+{
+	char path[256], text[128];
+	const char *start;
+
+	if (size)
+		snprintf(path, sizeof(path), "%s/hugepages-%" PRIu64 "kB/enabled", folder,
+			 size >> 10);
+	else
+		snprintf(path, sizeof(path), "%s/enabled", folder);
+	page_file_read(path, text, sizeof(text));
+	start = strchr(text, '[');
+	snprintf(word, room, "%.*s", start ? (int)strcspn(start + 1, "]") : 0,
+		 start ? start + 1 : "");
+	if (size && !strcmp(word, "inherit"))
+		page_setting(folder, 0, word, room);
 }

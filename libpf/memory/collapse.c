@@ -3,7 +3,6 @@
 
 #include <event2/event.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -176,51 +175,23 @@ bool collapse_request(struct collapse *collapse, uint64_t address)
 	return true;
 }
 
-/* Does the text have the word in brackets? */
-static bool setting_is(const char *text, const char *word)
-{
-	const char *start = strchr(text, '[');
-	size_t length = strlen(word);
-
-	return start && !strncmp(start + 1, word, length) && start[1 + length] == ']';
-}
-
-/* Read a file of the folder. The text is empty if the file is absent. */
-static void setting_read(const char *folder, const char *file, char *text, size_t size)
-{
-	char name[128];
-	ssize_t length;
-	int fd;
-
-	text[0] = 0;
-	snprintf(name, sizeof(name), "%s/%s", folder, file);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	length = read(fd, text, size - 1);
-	text[length > 0 ? length : 0] = 0;
-	close(fd);
-}
-
 enum collapse_setting collapse_setting_in(const char *folder, uint64_t size)
 {
-	char file[64], text[64];
+	char word[16];
 
-	/* Since Linux 6.8; "inherit": as the file for all sizes says. */
-	snprintf(file, sizeof(file), "hugepages-%llukB/enabled", (unsigned long long)size >> 10);
-	setting_read(folder, file, text, sizeof(text));
-	if (!text[0] || setting_is(text, "inherit"))
-		setting_read(folder, "enabled", text, sizeof(text));
-	if (setting_is(text, "always"))
+	page_setting(folder, size, word, sizeof(word));
+	if (!word[0])
+		page_setting(folder, 0, word, sizeof(word));
+	if (!strcmp(word, "always"))
 		return COLLAPSE_ALWAYS;
-	return setting_is(text, "madvise") ? COLLAPSE_MADVISE : COLLAPSE_NEVER;
+	return strcmp(word, "madvise") ? COLLAPSE_NEVER : COLLAPSE_MADVISE;
 }
 
 enum collapse_setting collapse_setting(uint64_t size)
 {
 	if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0)
 		return COLLAPSE_NEVER;
-	return collapse_setting_in("/sys/kernel/mm/transparent_hugepage", size);
+	return collapse_setting_in(HUGE_PAGE_FOLDER, size);
 }
 
 /* Are all pages present, private, and mapped by no further process? */

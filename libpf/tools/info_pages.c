@@ -15,7 +15,6 @@
 #include "info.h"
 #include "sample.h"
 
-#define SIZES_FOLDER "/sys/kernel/mm/transparent_hugepage"
 /* Bytes of a result. */
 #define PIECE ((size_t)64 << 10)
 /* Memory in folios: too short for a huge page. */
@@ -28,35 +27,6 @@
 struct page_cost {
 	double touch, copy;
 };
-
-/* Copy the word in brackets of a file like transparent_hugepage/enabled; "" without one. */
-static void pages_read_choice(const char *name, char *choice, size_t size)
-{
-	char path[320], text[128] = "";
-	const char *start;
-	FILE *file;
-
-	snprintf(path, sizeof(path), SIZES_FOLDER "/%s", name);
-	file = fopen(path, "re");
-	if (file && !fgets(text, sizeof(text), file))
-		text[0] = 0;
-	if (file)
-		fclose(file);
-	start = strchr(text, '[');
-	snprintf(choice, size, "%.*s", start ? (int)strcspn(start + 1, "]") : 0,
-		 start ? start + 1 : "");
-}
-
-/* Copy the setting for anonymous memory of this size, KiB; "": not in this kernel. */
-static void size_read_choice(unsigned long size, char *choice, size_t room)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "hugepages-%lukB/enabled", size);
-	pages_read_choice(name, choice, room);
-	if (!strcmp(choice, "inherit"))
-		pages_read_choice("enabled", choice, room);
-}
 
 static bool choice_enables(const char *choice)
 {
@@ -74,7 +44,7 @@ static int sizes_compare(const void *one, const void *other)
 static unsigned sizes_load(unsigned long *sizes, unsigned most)
 {
 	unsigned long huge = (unsigned long)(huge_page_size(HUGE_PAGE_FILE) >> 10);
-	DIR *folder = opendir(SIZES_FOLDER);
+	DIR *folder = opendir(HUGE_PAGE_FOLDER);
 	unsigned count = 0;
 	struct dirent *entry;
 	char choice[16];
@@ -84,7 +54,8 @@ static unsigned sizes_load(unsigned long *sizes, unsigned most)
 		    sizes[count] == huge)
 			continue;
 		/* Of some sizes there is only shared memory. */
-		size_read_choice(sizes[count], choice, sizeof(choice));
+		page_setting(HUGE_PAGE_FOLDER, (uint64_t)sizes[count] << 10, choice,
+			     sizeof(choice));
 		count += choice[0] != 0;
 	}
 	if (folder)
@@ -102,7 +73,7 @@ static size_t print_folios(bool json)
 	size_t length = 0, largest = 0;
 
 	for (i = 0; i < count; i++) {
-		size_read_choice(sizes[i], choice, sizeof(choice));
+		page_setting(HUGE_PAGE_FOLDER, (uint64_t)sizes[i] << 10, choice, sizeof(choice));
 		if (!choice_enables(choice))
 			continue;
 		if (sizes[i] << 10 <= AREA)
@@ -116,7 +87,8 @@ static size_t print_folios(bool json)
 		row_print(json, "large folios", "%s", text);
 	else if (count)
 		row_print(json, "large folios",
-			  "none enabled, of %lu to %lu KiB: " SIZES_FOLDER "/hugepages-*/enabled",
+			  "none enabled, of %lu to %lu KiB: " HUGE_PAGE_FOLDER
+			  "/hugepages-*/enabled",
 			  sizes[0], sizes[count - 1]);
 	else
 		row_print(json, "large folios", "not in this kernel: Linux 6.8 brought them");
@@ -224,10 +196,9 @@ void info_print_pages(const struct info *info, bool json)
 
 	(void)info;
 	row_print(json, "base pages", "%zu KiB", (size_t)page_size() >> 10);
-	size_read_choice(huge >> 10, choice, sizeof(choice));
-	/* Before Linux 6.8 there is only one file. */
+	page_setting(HUGE_PAGE_FOLDER, huge, choice, sizeof(choice));
 	if (!choice[0])
-		pages_read_choice("enabled", choice, sizeof(choice));
+		page_setting(HUGE_PAGE_FOLDER, 0, choice, sizeof(choice));
 	measured = choice_enables(choice) && huge <= HUGE_MOST;
 	row_print(json, "huge pages", "%zu KiB: %s%s", huge >> 10,
 		  choice[0] ? choice : "not in this kernel",

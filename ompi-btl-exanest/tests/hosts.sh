@@ -238,11 +238,10 @@ run_survivors()
 	else
 		note "no rank ran $(((now - death) / 1000)) ms after the death of one"
 		# The message passes through the daemons of mpirun.
-		for ((tries = 0; tries < 50 * patience; tries++)); do
-			! death_is_reported || break
-			pause 0.1
+		wrong="no error message reports the death"
+		for ((tries = 0; tries < 50 * patience && ${#wrong}; tries++)); do
+			if death_is_reported; then wrong=""; else pause 0.1; fi
 		done
-		death_is_reported || wrong="no error message reports the death"
 	fi
 	end_killed "$name: the survivors are told in time and end" "$wrong"
 	# mpirun is killed, so it cannot tidy up.
