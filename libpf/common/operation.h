@@ -56,8 +56,9 @@ struct operations {
 	 */
 	_Atomic bool waiting;
 	/*
-	 * Without threads only: the number of short operations, to one peer, since a poll or a flush
-	 * found nothing open; those that ended at once included.
+	 * A row: the number of short operations to row_peer since a poll found no operation active,
+	 * or a flush of the peer returned. Operations that ended in the call of the program count,
+	 * too. Without threads only; else 0.
 	 */
 	unsigned row;
 	const pf_peer *row_peer;
@@ -147,10 +148,11 @@ static inline bool operations_active(const struct operations *operations)
 	return operations->active.next != &operations->active;
 }
 
-/* Progress: a row ends where nothing is open. */
+/* Progress: the row ends where no operation is active. */
 static inline void operations_end_row(struct operations *operations)
 {
-	if (operations->row && !operations_active(operations))
+	if (operations->row && !operations_active(operations) &&
+	    !atomic_load_explicit(&operations->waiting, memory_order_relaxed))
 		operations->row = 0;
 }
 

@@ -201,6 +201,7 @@ void context_allow_threads(pf_context *context)
 {
 	context->threads = context->operations.threads = true;
 	context->statistics.threads = true;
+	context->operations.row = 0;
 	context->posts_wake |= atomic_load_explicit(&context->sleepy, memory_order_relaxed);
 	if (atomic_load_explicit(&context->progressing, memory_order_relaxed))
 		atomic_store_explicit(&context->progress_thread, &thread_mark,
@@ -518,8 +519,9 @@ static int flush_until(pf_context *context, pf_peer *peer, int64_t timeout)
 			return PF_ERR_TIMEOUT;
 		left = now < end ? (int64_t)((end - now - 1) / 1000 + 1) : 0;
 	}
-	/* Where all has ended on return, a flush does not poll. */
-	operations_end_row(&context->operations);
+	/* Without operations to wait for, a flush does not poll. */
+	if (!context->threads && (!peer || peer == context->operations.row_peer))
+		context->operations.row = 0;
 	return flush_status(context, peer);
 }
 

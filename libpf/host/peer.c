@@ -563,12 +563,15 @@ static bool pieces_ready(struct host_peer *peer, bool put, struct copy_list *lis
 
 	for (i = 0; i < list->count; i++) {
 		const struct iovec *local = &list->here[i], *remote = &list->there[i];
+		const bool trusted_here = piece_is_trusted(here, local, put, now);
+		const bool trusted_there = piece_is_trusted(there, remote, cold, now);
 
-		if (piece_is_trusted(here, local, put, now) &&
-		    piece_is_trusted(there, remote, cold, now))
+		if (trusted_here && trusted_there)
 			continue;
-		piece_look_ahead(here, local, list->count - i, &looked_here);
-		piece_look_ahead(there, remote, list->count - i, &looked_there);
+		if (!trusted_here)
+			piece_look_ahead(here, local, list->count - i, &looked_here);
+		if (!trusted_there)
+			piece_look_ahead(there, remote, list->count - i, &looked_there);
 		if (!piece_ready(peer, put, list, i, side))
 			return false;
 	}

@@ -42,7 +42,7 @@ struct host_peer {
 	 */
 	_Atomic(const struct route *) route; /* NULL until linked */
 	_Atomic uint64_t at_once;            /* bytes; shorter transfers are copied by the caller */
-	_Atomic unsigned longs;              /* open transfers but for single short pieces */
+	_Atomic unsigned shorts;             /* open short transfers (transfer_is_short) */
 	_Atomic unsigned posting; /* threads beside progress in the mappings: host_peer_enter */
 	bool self;                /* the peer is this process */
 	enum distance distance;   /* from this process; constant */

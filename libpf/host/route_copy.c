@@ -163,7 +163,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 	int error;
 
 	assert_progress(host->context);
-	/* The trace has each copy of a transfer. */
+	/* A trace shows each copy with its transfer. */
 	along = !block && most <= TRANSFER_SHORT && end == transfer->length && !context->trace &&
 		transfer_along(transfer);
 	if (block)
@@ -189,7 +189,7 @@ static enum advanced copy_run(struct host_state *host, struct transfer *transfer
 		along_moved(transfer, moved - most);
 		moved = most;
 	}
-	/* An error behind the run is met again. */
+	/* The error of a transfer behind: its own copy meets the error again. */
 	if (moved == most)
 		error = 0;
 	run_note(&context->memory, transfer, piece, offset, moved);

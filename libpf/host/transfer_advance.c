@@ -14,11 +14,12 @@
 #include "message.h"
 #include "route.h"
 
-/*
- * Short transfers of a row before the rest waits for progress: a caller with few does not wait.
- */
+/* Short transfers of a row copied by the caller; the rest of the row waits for progress. */
 #define ROW_LEAST 8
-/* And after so many none waits, unless operations_max bounds the memory: no poll seems to follow. */
+/*
+ * From this many on the caller copies again: the program seems not to poll, and records of posted
+ * transfers would take memory without bound. With operations_max there is a bound.
+ */
 #define ROW_MOST 1024
 
 void transfer_offer(struct host_state *host, struct transfer *transfer)
@@ -277,14 +278,21 @@ bool transfer_withdraw(struct transfer *transfer, int status)
 	       !process_lives(transfer_peer(transfer)->process);
 }
 
+/* Return the count of open transfers with the transfer. */
+static _Atomic unsigned *open_count(const struct transfer *transfer)
+{
+	struct host_peer *peer = transfer_peer(transfer);
+
+	return transfer_is_short(transfer) ? &peer->shorts : &peer->peer.context->host->longs;
+}
+
 void transfer_release(struct transfer *transfer)
 {
 	struct block *block;
 
 	while ((block = TAILQ_FIRST(&transfer->blocks)))
 		block_free(block);
-	if (!transfer_is_short(transfer))
-		atomic_fetch_sub_explicit(&transfer_peer(transfer)->longs, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(open_count(transfer), 1, memory_order_relaxed);
 	free(transfer->signal);
 	free(transfer);
 }
@@ -342,8 +350,19 @@ static bool is_short(const struct host_peer *peer, unsigned count, uint64_t leng
 }
 
 /*
+ * Would operations_max refuse a short transfer to the peer in vain? While short transfers to the peer
+ * are open, a poll makes room.
+ */
+static bool refuses_short(const struct host_peer *peer)
+{
+	return !operations_have_room(&peer->peer.context->operations) &&
+	       !atomic_load_explicit(&peer->shorts, memory_order_relaxed);
+}
+
+/*
  * Count a short transfer. Does the transfer wait for progress, which copies many of a row by one
- * system call? Not with threads: progress may sleep in another thread. Not behind a long transfer.
+ * system call? Not with threads: progress may sleep in another thread. Not beside a transfer that is
+ * not short, to any peer: a poll copies up to run_max bytes of such a transfer.
  */
 static bool waits_for_more(struct host_peer *peer, unsigned count, uint64_t length)
 {
@@ -355,7 +374,8 @@ static bool waits_for_more(struct host_peer *peer, unsigned count, uint64_t leng
 		return false;
 	before = operations_row(&context->operations, &peer->peer);
 	return before >= ROW_LEAST && (before < ROW_MOST || context->options.operations_max) &&
-	       !atomic_load_explicit(&peer->longs, memory_order_relaxed);
+	       !atomic_load_explicit(&context->host->longs, memory_order_relaxed) &&
+	       !refuses_short(peer);
 }
 
 /* Return NULL without memory. Bytes moved already count as claimed. */
@@ -382,12 +402,11 @@ static struct transfer *transfer_allocate(pf_peer *peer, enum operation_kind kin
 	}
 	transfer->length = length;
 	transfer->front = transfer->run = transfer->run_end = moved;
-	if (!transfer_is_short(transfer))
-		atomic_fetch_add_explicit(&transfer_peer(transfer)->longs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(open_count(transfer), 1, memory_order_relaxed);
 	return transfer;
 }
 
-/* Post the transfer, not refused if bytes were moved already. The caller forgets the transfer. */
+/* Post the transfer, never refused if bytes were moved. From here on the caller has no transfer. */
 static int transfer_hand_over(struct transfer *transfer)
 {
 	pf_context *context = transfer->operation.peer->context;

@@ -30,7 +30,7 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
  * ended: from then on the peer accesses no memory of this process for the transfer.
  */
 bool transfer_withdraw(struct transfer *transfer, int status);
-/* Free everything that the transfer holds, but not the transfer. */
+/* Free the transfer, and everything that the transfer holds. */
 void transfer_release(struct transfer *transfer);
 
 #endif

@@ -357,14 +357,16 @@ static uint64_t renewal_rest(uint64_t length, unsigned vain)
 }
 
 /*
- * A look found no absent page. Short accesses at many places would each need a look: after a row of
- * looks, ask about the whole mapping, for the lifetime of a hint.
+ * A look for an access of length bytes found no absent page. Short accesses at many places would need
+ * a look each: after a row of looks, ask about the whole mapping, for the lifetime of a hint.
  */
-static void look_found_all(struct residency *residency, uint64_t address)
+static void look_found_all(struct residency *residency, uint64_t address, uint64_t length)
 {
 	unsigned looks = atomic_load_explicit(&residency->looks, memory_order_relaxed) + 1;
 	struct mapping mapping;
 
+	if (length > RESIDENCY_STEADY_MOST || !residency->lifetime)
+		return;
 	atomic_store_explicit(&residency->looks, looks % RESIDENCY_STEADY_LOOKS,
 			      memory_order_relaxed);
 	if (looks < RESIDENCY_STEADY_LOOKS || swap_is_used() ||
@@ -399,7 +401,7 @@ void residency_look_ahead(struct residency *residency, const struct iovec *range
 	if (absent > 0)
 		walked = stretches[0].start;
 	else if (!absent)
-		look_found_all(residency, address);
+		look_found_all(residency, address, ranges->iov_len);
 	if (walked > address)
 		pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime, address,
 			      number_min(walked, end));
@@ -450,7 +452,7 @@ uint64_t residency_look(struct residency *residency, uint64_t address, uint64_t 
 	count = find_absent(residency, address, end, stretches, &walked);
 	if (!count && walked >= end) {
 		pieces_record(residency->hints, RESIDENCY_HINTS, residency->lifetime, address, end);
-		look_found_all(residency, address);
+		look_found_all(residency, address, length);
 	}
 	for (i = 0; i < count; i++) {
 		uint64_t from = stretches[i].start > address ? stretches[i].start : address;

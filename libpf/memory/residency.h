@@ -31,9 +31,9 @@
 #define RESIDENCY_BELIEFS 256
 #define RESIDENCY_BELIEF_LIFETIME 1000 /* ms */
 /*
- * Looks in a row without an absent page before a question about the whole mapping, and the longest
- * access, bytes, for which the answer counts: a copy of cold pages by the kernel alone, without a
- * look, is slow.
+ * Looks of short accesses in a row without an absent page before a question about the whole mapping.
+ * The answer is for short accesses, up to RESIDENCY_STEADY_MOST bytes, alone: more pages never touched
+ * are faster resolved before the copy than by the copy.
  */
 #define RESIDENCY_STEADY_LOOKS 16
 #define RESIDENCY_STEADY_MOST 4096
@@ -53,9 +53,9 @@ struct residency {
 	 */
 	_Atomic uint64_t hints[RESIDENCY_HINTS]; /* by the number of the piece */
 	/*
-	 * A range of anonymous memory, and the end of the range's lifetime as in a hint: no swap was
-	 * in use, so that no page waits for a disk. A range of which two threads wrote a part each
-	 * may be wrong, as any hint may be.
+	 * A mapping of anonymous memory, and the end of its lifetime as in a hint: no swap was in use,
+	 * so that no page waits for a disk. If two threads write at once, start and end may be of two
+	 * mappings: wrong, as any hint may be.
 	 */
 	_Atomic uint64_t steady_start, steady_end;
 	_Atomic uint16_t steady_until;
@@ -206,8 +206,8 @@ static inline bool residency_is_steady(const struct residency *residency, uint64
 }
 
 /*
- * Any thread: may a copy to or from the range go without a look? cold: where no page of the range
- * waits, pages may be cold. length is not 0. now: as of residency_now.
+ * Any thread: may a copy to or from the range go without a look? cold: the copy may reach pages never
+ * touched. length is not 0. now: as of residency_now.
  */
 static inline bool residency_may_skip(struct residency *residency, uint64_t address,
 				      uint64_t length, bool cold, uint16_t now)
