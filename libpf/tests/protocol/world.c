@@ -144,7 +144,8 @@ static uint64_t packets_due(const struct host *host)
 
 /*
  * An association that waits has nothing that may be sent now, and knows when it will have. So, asked
- * for output once more, it has none, and its deadline stays.
+ * for output once more, it has none, and its deadline stays. One that is due before now waits for a
+ * nanosecond (schedule_again): not for that.
  */
 static void check_waiting(struct host *host)
 {
@@ -155,7 +156,8 @@ static void check_waiting(struct host *host)
 		struct net_association *association = host->peers[i];
 		uint64_t deadline, before;
 
-		if (!association || !association->blocked || association->deadline <= world->now)
+		if (!association || !association->blocked ||
+		    association->deadline <= world->now + 1)
 			continue;
 		deadline = association->deadline;
 		before = packets_due(host);
