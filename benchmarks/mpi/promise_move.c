@@ -139,7 +139,7 @@ void shape_scattered(const struct promise *promise)
 	double time;
 	MPI_Win window;
 
-	/* As in Debian's setting. */
+	/* Small pages where the setting of huge pages is always, too. */
 	madvise(memory, SCATTERED, MADV_NOHUGEPAGE);
 	memset(memory, 0, SCATTERED);
 	MPI_Win_create(memory, SCATTERED, sizeof(*memory), MPI_INFO_NULL, MPI_COMM_WORLD, &window);

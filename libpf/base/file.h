@@ -60,4 +60,9 @@ static inline bool file_size_permitted(uint64_t size)
 	return false;
 }
 
+/*
+ * Read a short file, up to size - 1 bytes. False, and an empty text: the file cannot be read or is empty.
+ */
+bool file_read_text(const char *path, char *text, size_t size);
+
 #endif

@@ -2,13 +2,14 @@
 #include "location.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "file.h"
 
 /* Most processors and nodes that Linux has on any architecture. */
 #define PROCESSORS_MOST 8192
@@ -30,20 +31,6 @@ static const char *const names[DISTANCES] = {
 	[DISTANCE_OTHER_NODE] = "other_node",
 };
 
-/* Read a file, up to size - 1 bytes; false if the file cannot be read or is empty. */
-static bool read_text(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t bytes;
-
-	if (fd < 0)
-		return false;
-	bytes = read(fd, text, size - 1);
-	close(fd);
-	text[bytes > 0 ? bytes : 0] = 0;
-	return bytes > 0;
-}
-
 /* Read a list of numbers, "0-3,8-11". False: there is none. */
 static bool read_list(const char *path, struct set *set)
 {
@@ -51,7 +38,7 @@ static bool read_list(const char *path, struct set *set)
 	unsigned long number, last;
 
 	CPU_ZERO_S(SET_BYTES, set->bits);
-	if (!read_text(path, text, sizeof(text)))
+	if (!file_read_text(path, text, sizeof(text)))
 		return false;
 	while (isdigit((unsigned char)*at)) {
 		number = last = strtoul(at, &at, 10);
@@ -182,7 +169,7 @@ bool location_is_far(const struct location *location, const char *interface)
 	long node;
 
 	snprintf(path, sizeof(path), "%s/class/net/%s/device/numa_node", location_sysfs, interface);
-	if (!location->node || !read_text(path, text, sizeof(text)))
+	if (!location->node || !file_read_text(path, text, sizeof(text)))
 		return false;
 	/* -1: the system does not know. */
 	node = strtol(text, NULL, 10);

@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "page.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Read a short file. The text is empty if the file cannot be read. */
-static void page_file_read(const char *path, char *text, size_t room)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, room - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[length > 0 ? length : 0] = 0;
-}
+#include "file.h"
 
 uint64_t huge_page_size(const char *path)
 {
 	char text[32], *end;
 	uint64_t size;
 
-	page_file_read(path, text, sizeof(text));
+	(void)file_read_text(path, text, sizeof(text));
 	size = strtoull(text, &end, 10);
 	if (end == text || *end != '\n' || size <= page_size() || size & (size - 1))
 		return HUGE_PAGE_DEFAULT;
@@ -40,7 +30,7 @@ void page_setting(const char *folder, uint64_t size, char *word, size_t room)
 			 size >> 10);
 	else
 		snprintf(path, sizeof(path), "%s/enabled", folder);
-	page_file_read(path, text, sizeof(text));
+	(void)file_read_text(path, text, sizeof(text));
 	start = strchr(text, '[');
 	snprintf(word, room, "%.*s", start ? (int)strcspn(start + 1, "]") : 0,
 		 start ? start + 1 : "");
