@@ -50,6 +50,10 @@ AC_DEFUN([EXANEST_OMPI], [
 	# The framework of accelerators came with version 5.
 	AS_CASE([$exanest_found_ompi], [""|[4.*]], [exanest_ompi_accelerator=], [exanest_ompi_accelerator=yes])
 	AM_CONDITIONAL([HAVE_OMPI_ACCELERATOR], [test -n "$exanest_ompi_accelerator"])
+	# So did the framework of single copy. Without its headers there is no component of it.
+	exanest_ompi_smsc=
+	AS_IF([test -n "$exanest_ompi_accelerator"], [EXANEST_OMPI_SMSC])
+	AM_CONDITIONAL([HAVE_OMPI_SMSC], [test -n "$exanest_ompi_smsc"])
 	AM_CONDITIONAL([HAVE_OMPI_COMPAT], [test -n "$exanest_ompi_compat"])
 	# The last folder, so that a header of the package is preferred.
 	AS_IF([test -n "$exanest_ompi_compat"],
@@ -195,6 +199,20 @@ AC_DEFUN([EXANEST_OMPI_COMPILE], [
 		AS_IF([test -n "$exanest_missing_file"],
 			[exanest_ompi_obstacle="$exanest_missing_file is missing (Debian: $exanest_package)"])
 	])])
+])
+
+# EXANEST_OMPI_SMSC: set exanest_ompi_smsc if the headers of smsc are as in 5.0 and 6.0.
+AC_DEFUN([EXANEST_OMPI_SMSC], [
+	AC_MSG_CHECKING([for the headers of Open MPI's smsc interface])
+	EXANEST_WITH_OMPI([AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+		#include "opal_config.h"
+		#include "opal/mca/smsc/base/base.h"
+		#include "opal/mca/smsc/smsc.h"
+	]], [[
+		mca_smsc_component_t component = { .smsc_version = { MCA_SMSC_DEFAULT_VERSION("exanest") } };
+		return component.smsc_version.mca_type_major_version != 1;
+	]])], [exanest_ompi_smsc=yes])])
+	AC_MSG_RESULT([${exanest_ompi_smsc:-no}])
 ])
 
 # EXANEST_OMPI_LINK: set OPAL_LIBS, or exanest_ompi_obstacle.

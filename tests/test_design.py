@@ -7,7 +7,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 DOCUMENT = TOP / "doc" / "design.md"
-PARTS = ("libpf", "ompi-btl-exanest", "driver")
+PARTS = ("libpf", "ompi-btl-exanest", "ompi-smsc-exanest", "driver")
 # A path that begins with one of these is relative to the top of the tree, others to libpf/.
 FOLDERS = PARTS + ("debian", "tests", "doc")
 
