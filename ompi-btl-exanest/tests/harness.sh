@@ -10,9 +10,9 @@ build=$here/../../build
 btl=${EXANEST_TEST_BTL:-exanest,self}
 asan='' sanitizer='' ompi_lines=''
 
-# Set by the caller for mpirun_command: what precedes mpirun, the mpirun itself, its arguments, and
-# what precedes the program.
-wrap=() mpirun=(mpirun) options=() launcher=()
+# Set by the caller for mpirun_command: what precedes mpirun, the mpirun itself, its arguments, what
+# precedes the program, and the value of btl, if it is not $btl.
+wrap=() mpirun=(mpirun) options=() launcher=() over=''
 
 # sanitizer_of PROGRAM-OR-LIBRARY: the address sanitizer's library that it is linked with
 sanitizer_of()
@@ -71,7 +71,7 @@ mpirun_command()
 	local ranks=$1
 	shift
 	command=(env "TMPDIR=$session" "EXANEST_MPI_RUN=$job" "${wrap[@]}" "${mpirun[@]}" -n "$ranks"
-		--oversubscribe --mca pml ob1 --mca btl "$btl" "${options[@]}")
+		--oversubscribe --mca pml ob1 --mca btl "${over:-$btl}" "${options[@]}")
 	# Open MPI's signal handler would hide the sanitizer's report.
 	[[ -z $asan ]] || command+=(--mca opal_signal "")
 	# A sanitized component needs the sanitizer's library to be loaded first.
