@@ -56,12 +56,20 @@ def parser() -> argparse.ArgumentParser:
     cli.add_repetitions(what, "5; 2 with --quick, 3 with --hosts")
 
     who = parse.add_argument_group("what to compare")
+    who.add_argument(
+        "--smsc",
+        action="store_true",
+        help=f"below btl/sm of Open MPI 5 or later: smsc/{SUBJECT} with the other "
+        "components of smsc",
+    )
     cli.add_list(
         who,
         "--transports",
         [transport.name for transport in transports.KNOWN],
         "; with --hosts: "
         + " ".join(transport.name for transport in _KNOWN_BETWEEN_HOSTS)
+        + "; with --smsc: "
+        + " ".join(transport.name for transport in transports.SMSC)
         + " (default: those that ompi_info shows)",
     )
     who.add_argument(
@@ -119,7 +127,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
-    known = _KNOWN_BETWEEN_HOSTS if options.hosts else transports.KNOWN
+    if options.hosts and options.smsc:
+        raise ValueError("--smsc: copies below btl/sm are on one host, without --hosts")
+    known = transports.SMSC if options.smsc else transports.KNOWN
+    if options.hosts:
+        known = _KNOWN_BETWEEN_HOSTS
     default = setup.default(known)
     chosen = cli.named("--transports", options.transports, known, default)
     chosen += [transports.custom(text) for text in options.add]
@@ -140,8 +152,9 @@ def _goals(options: argparse.Namespace) -> Sequence[Union[goals.Goal, goals.Limi
         return goals.between_hosts(options.mtu)
     names = {test.name for test in _tests(options)}
     first = {test.name for test in FIRST_TESTS}
+    default = goals.SMSC if options.smsc else goals.TWO_RANKS
     return [
-        *(goals.TWO_RANKS if names - first else ()),
+        *(default if names - first else ()),
         *(goals.FIRST if names & first else ()),
     ]
 

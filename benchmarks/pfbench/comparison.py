@@ -298,7 +298,7 @@ def _absent(transport: Transport, jobs: Sequence[Job], results: Results) -> None
     framework, component = transport.component
     text = f"ompi_info shows no {framework} {component}"
     if transport.name == SUBJECT:
-        text = SUBJECT_ABSENT
+        text = SUBJECT_ABSENT.replace("btl", framework)
     print(f"{transport.name}: {text}", file=sys.stderr)
     for job in jobs:
         runs = job.test.mpi and transport.largest(job.test.name) >= 0

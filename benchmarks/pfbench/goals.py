@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence, Union
 
-from . import hosts, measures
+from . import hosts, measures, transports
 from .measures import Measure
 from .osu import NO_SIZE
 from .results import Figure, Ratio, Results, geometric_mean
@@ -178,6 +178,24 @@ TWO_RANKS = (
          measures.RATE, _PEERS, 1.0, 1, 1),
     Goal("CPU time per GB, 64 B to 16 MiB, at most that of the better peer",
          measures.CPU, _PEERS, 1.0, 64, 16 * MIB),
+)
+# Of smsc/exanest below btl/sm.
+_SMSC_PEERS = tuple(peer.name for peer in transports.SMSC if peer.name != SUBJECT)
+SMSC = (
+    Goal("latency, 1 B to 128 KiB, at most 1.05 of the better of cma and xpmem",
+         measures.LATENCY, _SMSC_PEERS, 1.05, 1, 128 * KIB),
+    Goal("latency, 256 KiB, at most 0.77 of the better peer",
+         measures.LATENCY, _SMSC_PEERS, 0.77, 256 * KIB, 256 * KIB),
+    Goal("latency, 512 KiB to 4 MiB, at most 0.7 of the better peer",
+         measures.LATENCY, _SMSC_PEERS, 0.7, 512 * KIB, 4 * MIB),
+    Goal("bandwidth, 1 B to 128 KiB, at least 0.95 of the better peer",
+         measures.BANDWIDTH, _SMSC_PEERS, 0.95, 1, 128 * KIB),
+    Goal("bandwidth, 256 KiB, at least 1.3 of the better peer",
+         measures.BANDWIDTH, _SMSC_PEERS, 1.3, 256 * KIB, 256 * KIB),
+    Goal("bandwidth, 512 KiB to 4 MiB, at least 1.4 of the better peer",
+         measures.BANDWIDTH, _SMSC_PEERS, 1.4, 512 * KIB, 4 * MIB),
+    Goal("bandwidth, 16 MiB, at least 1.2 of the better peer",
+         measures.BANDWIDTH, _SMSC_PEERS, 1.2, 16 * MIB, 16 * MIB),
 )
 # Those of tests that are not run by default.
 FIRST = tuple(

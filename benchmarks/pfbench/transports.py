@@ -61,6 +61,17 @@ KNOWN = (
     ),
 )
 
+# Ways to copy below btl/sm of Open MPI 5 and later; the subject is smsc/exanest.
+SMSC = tuple(
+    Transport(
+        name,
+        (*OB1, "sm,self", "--mca", "smsc", name),
+        ("smsc", name),
+        optional=name != SUBJECT,
+    )
+    for name in (SUBJECT, "cma", "xpmem")
+)
+
 
 def with_parameter(
     subject: Transport, name: str, parameter: str, value: str

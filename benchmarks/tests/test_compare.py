@@ -61,6 +61,22 @@ def test_exanest_is_missing(made_up):
     assert "ompi_info shows no btl exanest" in done.stderr
 
 
+def test_below_btl_sm(made_up):
+    made_up.listing(["btl:sm", "smsc:exanest", "smsc:cma"])
+    done = start(made_up, "--smsc", "--goals", "-r", "1", "--tests", "latency")
+    assert done.returncode == 0, done.stderr
+    assert "of cma at" in done.stdout
+    assert "--mca btl sm,self --mca smsc exanest" in made_up.environment_text()
+
+
+def test_below_btl_sm_without_the_component(made_up):
+    made_up.listing(["btl:sm", "smsc:cma"])
+    done = start(made_up, "--smsc", "-r", "1", "--tests", "latency")
+    assert done.returncode == 1
+    assert "ompi_info shows no smsc exanest" in done.stderr
+    assert "--smsc: " in start(made_up, "--smsc", "--hosts").stderr
+
+
 def test_only_peers(made_up):
     done = start(made_up, "--quick", "--transports", "vader,tcp")
     assert done.returncode == 0, done.stderr
