@@ -38,8 +38,10 @@ class Run:
     repetitions: int = 1
     # The figure of several repetitions.
     summary: Callable[[Iterable[float]], float] = statistics.median
-    # The first of them that Open MPI has. Between hosts: of hosts.TRANSPORTS.
+    # The first of them that Open MPI has, of `among`; between hosts, of hosts.TRANSPORTS.
     peers: tuple[str, ...] = ("vader", "sm")
+    # Its first is exanest.
+    among: tuple[Transport, ...] = transports.KNOWN
     # Arguments of mpirun for exanest, and for the peer.
     ours: tuple[str, ...] = ()
     theirs: tuple[str, ...] = ()
@@ -113,6 +115,21 @@ def _all_to_all(ranks: int) -> Run:
         {"mean": f"all-to-all-{ranks}"},
         ranks,
         repetitions=7,
+    )
+
+
+def _below_sm(
+    name: str, program: tuple[str, ...], rows: Mapping[str, str], ranks: int = 2
+) -> Run:
+    """Component smsc/exanest below btl/sm: Open MPI 5 and later."""
+    return Run(
+        f"smsc-{name}",
+        program,
+        rows,
+        ranks,
+        repetitions=3,
+        peers=("cma",),
+        among=transports.SMSC,
     )
 
 
@@ -305,6 +322,21 @@ RUNS = (
         hosts=2,
         perf=True,
     ),
+    _below_sm(
+        "latency",
+        ("latency", "-m", "4096:4194304"),
+        {
+            "4096": "smsc-4K",
+            "65536": "smsc-64K",
+            "1048576": "smsc-1M",
+            "4194304": "smsc-4M",
+        },
+    ),
+    _below_sm("cold", ("latency", "--cold", "destination", "-m", "4194304:4194304", "-i", "50"),
+              {"4194304": "smsc-cold-4M"}),
+    _below_sm("exchange", ("promise", "exchange", "64", "1048576", "300"),
+              {"first": "smsc-exchange-1M", "later": "smsc-exchange-1M-later"}),
+    _below_sm("init", ("promise", "init"), {"init": "smsc-init-16"}, 16),
     # They compare by themselves, and start the processes that they need.
     Run("vectors", ("vectors",), {"put": "vectors"}, ranks=1, repetitions=3, peers=()),
     # The owner of the pages polls on a processor of its own.
@@ -352,10 +384,15 @@ class Runner:
     def __exit__(self, *error) -> None:
         self._stack.close()
 
+    def subject(self, run: Run) -> Optional[Transport]:
+        """None: this Open MPI has no place for it."""
+        subject = run.among[0]
+        return subject if subject.component in self._setup.components else None
+
     def peer(self, run: Run) -> Optional[Transport]:
         if run.perf:
             return Transport(run.peers[0], (), ("", ""))
-        known = self._setup.default(hosts.TRANSPORTS if run.hosts else transports.KNOWN)
+        known = self._setup.default(hosts.TRANSPORTS if run.hosts else run.among)
         return next((one for name in run.peers for one in known if one.name == name), None)
 
     def figures(self, run: Run, transport: Transport) -> dict[str, float]:

@@ -17,7 +17,7 @@ from . import cli, table
 from .comparison import Measurement, Setup
 from .promise_runs import RUNS, Run, Runner
 from .progress import clock
-from .transports import KNOWN, SUBJECT
+from .transports import SUBJECT
 
 BOUNDS = Path(__file__).resolve().parents[1] / "promises.csv"
 COUNT, TIME = "count", "time"
@@ -73,10 +73,14 @@ class Verdict:
     limit: Optional[float]
     # Why there is no figure.
     failure: str = ""
+    # This Open MPI has no place for the component.
+    absent: bool = False
 
     @property
     def kept(self) -> Optional[bool]:
-        """None: it cannot be judged without the peer, which this Open MPI does not have."""
+        """None: it cannot be judged with this Open MPI, which lacks the component or the peer."""
+        if self.absent:
+            return None
         if self.ours is None:
             return False
         return None if self.limit is None else self.ours <= self.limit
@@ -84,6 +88,8 @@ class Verdict:
     @property
     def word(self) -> str:
         words = {True: "kept", False: "broken", None: "no peer"}
+        if self.absent:
+            return "not in this Open MPI"
         return words[self.kept] if self.ours is not None else "failed"
 
 
@@ -209,7 +215,11 @@ def _judge(
     repetitions: int,
 ) -> Iterable[Verdict]:
     """Run exanest and its peer in turns."""
-    subject, peer = KNOWN[0], runner.peer(run) if with_peer else None
+    subject, peer = runner.subject(run), runner.peer(run) if with_peer else None
+    if not subject:
+        for row in rows:
+            yield Verdict(row, None, "", None, None, absent=True)
+        return
     samples: dict[str, list[dict[str, float]]] = {}
     failures: dict[str, str] = {}
     for repetition in range(repetitions):
@@ -301,7 +311,7 @@ def _print_tap(setup: Setup, rows: Sequence[Row], tolerance: float) -> int:
     print(f"1..{len(verdicts)}")
     for number, verdict in enumerate(verdicts, 1):
         row, word = verdict.row, "not ok" if verdict.kept is False else "ok"
-        skip = " # SKIP no peer" if verdict.kept is None else ""
+        skip = f" # SKIP {verdict.word}" if verdict.kept is None else ""
         print(
             f"{word} {number} - {row.name}: {_text(verdict.ours)} {row.unit}, at most "
             f"{_text(verdict.limit)}{skip}"

@@ -96,15 +96,19 @@ def test_wrong_usage(made_up, arguments):
 class Made(Runner):
     """A runner whose runs have these figures, by transport."""
 
-    def __init__(self, figures):
+    def __init__(self, figures, absent=False):
         self.order = []
         self._figures = figures
+        self._absent = absent
 
     def __exit__(self, *error):
         pass
 
+    def subject(self, run):
+        return None if self._absent else run.among[0]
+
     def peer(self, run):
-        return transports.KNOWN[1]
+        return run.among[1]
 
     def figures(self, run, transport):
         self.order.append(transport.name)
@@ -150,6 +154,20 @@ def test_exanest_that_fails():
     _, verdicts = judge(figures)
     assert {verdict.word for verdict in verdicts.values()} == {"failed"}
     assert verdicts["row-time"].failure == "made-up reason"
+
+
+def test_a_component_for_which_open_mpi_has_no_place():
+    made = Made({}, absent=True)
+    verdicts = list(promises._judge(made, RUN, ROWS, 1.0, True, 1))
+    assert {(verdict.kept, verdict.word) for verdict in verdicts} == {(None, "not in this Open MPI")}
+    assert not made.order
+
+
+def test_below_btl_sm_the_peer_is_cma():
+    figures = {"exanest": [(1, 1)], "cma": [(2, 2)]}
+    runner, verdicts = judge(figures, among=transports.SMSC)
+    assert runner.order == ["exanest", "cma"]
+    assert verdicts["row-time"].peer == "cma"
 
 
 def test_table():
