@@ -298,7 +298,7 @@ static bool only_maps(const struct resolver *resolver, const struct resolution *
 /* Is the resolution quick enough for the calling thread? Sets the kind of the page fault. */
 static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 {
-	bool quick, maps;
+	bool quick;
 
 	/*
 	 * Behind the range of a quick pager may lie the range of a slow pager, or a file. A page
@@ -310,10 +310,12 @@ static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 		       pager_owns_all(resolver->pagers, resolution->address, resolution->length) &&
 		       !looks_absent(resolver, resolution);
 	}
-	maps = only_maps(resolver, resolution);
-	/* Also where the pages are present: other pages of the file may need the disk. */
-	resolution->kind = maps || looks_absent(resolver, resolution) ? FAULT_MAJOR : FAULT_MINOR;
-	return maps;
+	/*
+	 * Also where the pages are present by now: FAULT_MINOR would tell a peer that no absent page
+	 * of the file needs the disk.
+	 */
+	resolution->kind = FAULT_MAJOR;
+	return only_maps(resolver, resolution);
 }
 
 /* The range may come from a peer. */

@@ -462,6 +462,10 @@ static void test_hole(void **state)
 	start = share_pages(&fixture);
 	kernel.swaps = true;
 	fixture.pages[page] = 1;
+	/* Present by now, as after another resolution: nothing is known of the file. */
+	submit(&fixture, &asked, 1, NULL);
+	sem_wait(&asked.done);
+	assert_int_equal(asked.resolution.kind, FAULT_MAJOR);
 	/* It leaves the page table, and stays in the page cache. */
 	madvise(fixture.pages, PAGES * page, MADV_DONTNEED);
 	submit(&fixture, &asked, 1, NULL);
