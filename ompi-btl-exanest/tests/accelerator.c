@@ -71,7 +71,14 @@ static int stream_create(int device, opal_accelerator_stream_t **stream)
 	return *stream ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-static int event_create(int device, opal_accelerator_event_t **event)
+/* Open MPI 6 also asks for events of other processes. */
+#if OPAL_MAJOR_VERSION >= 6
+#define EVENT_CREATE_MORE , bool of_others
+#else
+#define EVENT_CREATE_MORE
+#endif
+
+static int event_create(int device, opal_accelerator_event_t **event EVENT_CREATE_MORE)
 {
 	(void)device;
 	*event = OBJ_NEW(opal_accelerator_event_t);
