@@ -40,7 +40,7 @@ class Run:
     summary: Callable[[Iterable[float]], float] = statistics.median
     # The first of them that Open MPI has, of `among`; between hosts, of hosts.TRANSPORTS.
     peers: tuple[str, ...] = ("vader", "sm")
-    # Its first is exanest.
+    # The transports to choose from; the first is exanest.
     among: tuple[Transport, ...] = transports.KNOWN
     # Arguments of mpirun for exanest, and for the peer.
     ours: tuple[str, ...] = ()
@@ -385,9 +385,14 @@ class Runner:
         self._stack.close()
 
     def subject(self, run: Run) -> Optional[Transport]:
-        """None: this Open MPI has no place for it."""
+        """None: this Open MPI does not have the framework. Raises ValueError if it lacks the component."""
         subject = run.among[0]
-        return subject if subject.component in self._setup.components else None
+        framework, component = subject.component
+        if framework not in {name for name, _ in self._setup.components}:
+            return None
+        if subject.component not in self._setup.components:
+            raise ValueError(f"ompi_info shows no {framework} {component}")
+        return subject
 
     def peer(self, run: Run) -> Optional[Transport]:
         if run.perf:

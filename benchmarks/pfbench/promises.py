@@ -73,12 +73,12 @@ class Verdict:
     limit: Optional[float]
     # Why there is no figure.
     failure: str = ""
-    # This Open MPI has no place for the component.
+    # This Open MPI does not have the component's framework.
     absent: bool = False
 
     @property
     def kept(self) -> Optional[bool]:
-        """None: it cannot be judged with this Open MPI, which lacks the component or the peer."""
+        """None: it cannot be judged with this Open MPI, which lacks the framework or the peer."""
         if self.absent:
             return None
         if self.ours is None:

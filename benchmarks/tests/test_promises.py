@@ -163,11 +163,29 @@ def test_a_component_for_which_open_mpi_has_no_place():
     assert not made.order
 
 
-def test_below_btl_sm_the_peer_is_cma():
-    figures = {"exanest": [(1, 1)], "cma": [(2, 2)]}
-    runner, verdicts = judge(figures, among=transports.SMSC)
-    assert runner.order == ["exanest", "cma"]
-    assert verdicts["row-time"].peer == "cma"
+@pytest.mark.parametrize(
+    "listed, subject, peer",
+    [
+        (["btl:exanest", "smsc:exanest", "smsc:cma"], "exanest", "cma"),
+        (["btl:exanest", "smsc:exanest"], "exanest", None),
+        (["btl:exanest"], None, None),
+    ],
+)
+def test_below_btl_sm(listed, subject, peer):
+    class Listed:
+        own = None
+        components = {tuple(one.split(":")) for one in listed}
+
+        def default(self, known):
+            return [one for one in known if one.component in self.components]
+
+    runner = Runner(Listed(), print)
+    run = next(one for one in promises.RUNS if one.name == "smsc-latency")
+    assert getattr(runner.subject(run), "name", None) == subject
+    assert getattr(runner.peer(run), "name", None) == peer
+    Listed.components = {("smsc", "cma")}
+    with pytest.raises(ValueError, match="ompi_info shows no smsc exanest"):
+        runner.subject(run)
 
 
 def test_table():

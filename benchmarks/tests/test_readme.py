@@ -33,7 +33,8 @@ def test_there_are_commands():
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_command(made_up, monkeypatch, line):
-    made_up.listing(["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx"])
+    listed = ["btl:exanest", "btl:vader", "btl:tcp", "pml:ucx", "smsc:exanest", "smsc:cma"]
+    made_up.listing(listed)
     program, *arguments = shlex.split(line, comments=True)
     command = program.partition("/")[2]
     slow = {

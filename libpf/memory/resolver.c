@@ -305,7 +305,7 @@ static bool is_quick(struct resolver *resolver, struct resolution *resolution)
 	 * supplied before may be in swap.
 	 */
 	if (pager_owns(resolver->pagers, resolution->address, &quick)) {
-		resolution->kind = FAULT_MINOR;
+		resolution->kind = FAULT_PAGER;
 		return quick &&
 		       pager_owns_all(resolver->pagers, resolution->address, resolution->length) &&
 		       !looks_absent(resolver, resolution);

@@ -71,9 +71,9 @@ static int stream_create(int device, opal_accelerator_stream_t **stream)
 	return *stream ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-/* Open MPI 6 also asks for events of other processes. */
+/* Open MPI 6 also asks for events that other processes can see. */
 #if OPAL_MAJOR_VERSION >= 6
-#define EVENT_CREATE_MORE , bool of_others
+#define EVENT_CREATE_MORE , bool shared
 #else
 #define EVENT_CREATE_MORE
 #endif

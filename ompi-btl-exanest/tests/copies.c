@@ -37,7 +37,7 @@ static void is_loaded(void)
 		       where.dli_fname ? where.dli_fname : "no component");
 }
 
-/* Does a line of the memory map end with the name? */
+/* Does a line of the memory map contain the name? */
 static int is_mapped(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
