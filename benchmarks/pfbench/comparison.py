@@ -34,10 +34,8 @@ exit codes: 0 done; 1 {SUBJECT} failed a test (others may have failed: see the
 tables); 2 nothing could be run; 130 interrupted, the tables show what was
 measured until then.
 """
-SUBJECT_ABSENT = (
-    f"ompi_info shows no btl {SUBJECT}: build it, then "
-    'eval "$(./quickstart env)", or give --build'
-)
+_BUILD_IT = ': build it, then eval "$(./quickstart env)", or give --build'
+SUBJECT_ABSENT = f"ompi_info shows no btl {SUBJECT}{_BUILD_IT}"
 
 
 class Setup:
@@ -298,7 +296,7 @@ def _absent(transport: Transport, jobs: Sequence[Job], results: Results) -> None
     framework, component = transport.component
     text = f"ompi_info shows no {framework} {component}"
     if transport.name == SUBJECT:
-        text = SUBJECT_ABSENT.replace("btl", framework)
+        text += _BUILD_IT
     print(f"{transport.name}: {text}", file=sys.stderr)
     for job in jobs:
         runs = job.test.mpi and transport.largest(job.test.name) >= 0
