@@ -15,7 +15,7 @@
  * To be raised with CONNECTION_MAGIC, CHANNEL_MAGIC, the layout of the inbox, or a new kind of message
  * (host/).
  */
-#define HOST_VERSION 3
+#define HOST_VERSION 4
 
 /* Identity of the host and of the network namespace: the kernel tells both nowhere else. */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"

@@ -113,6 +113,18 @@ bool operations_moving(const struct host_state *host)
 	return false;
 }
 
+/*
+ * Tell peers, in the inbox, whether this process has transfers to copy. Where processes share a core, none
+ * offers transfers.
+ */
+static void host_say_moving(struct host_state *host, bool moving)
+{
+	if (host->moving == moving || context_is_sleepy(host->context))
+		return;
+	host->moving = moving;
+	atomic_store_explicit(&host->inbox.memory->moving, moving, memory_order_relaxed);
+}
+
 static enum advanced operation_advance_kind(struct host_state *host, struct operation *operation)
 {
 	return is_atomic(operation) ? atomic_advance(host, (struct atomic_operation *)operation) :
@@ -205,6 +217,7 @@ int operations_advance(struct host_state *host)
 
 	assert_progress(host->context);
 	take_new_operations(host);
+	host_say_moving(host, operations_moving(host));
 	for (peer = TAILQ_FIRST(&host->turns); peer; peer = next) {
 		next = TAILQ_NEXT(peer, turn);
 		if (peer_is_copied(peer))
@@ -218,6 +231,8 @@ int operations_advance(struct host_state *host)
 		if (copied)
 			turns_pass(peer);
 	}
+	if (host->moving)
+		host_say_moving(host, operations_moving(host));
 	return count;
 }
 
@@ -256,6 +271,7 @@ void operations_fail(struct host_state *host, struct host_peer *peer, int status
 		}
 		operation_end(host, operation);
 	}
+	host_say_moving(host, operations_moving(host));
 }
 
 /*

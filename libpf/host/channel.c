@@ -15,7 +15,7 @@
 #include "memory/touch.h"
 #include <libpf/pf.h>
 
-#define CHANNEL_MAGIC 0x346c656e6e616863 /* "channel4" */
+#define CHANNEL_MAGIC 0x356c656e6e616863 /* "channel5" */
 /* If the peer shrank the file, an access behind its end would raise SIGBUS. */
 #define CHANNEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 

@@ -17,6 +17,7 @@
 #include <libpf/pf.h>
 
 static_assert(sizeof(struct inbox_memory) + LIFE_BYTES == 4096, "a page, whatever its size");
+static_assert(offsetof(struct inbox_memory, moving) % INBOX_LINE == 0, "a line of its own");
 
 static int inbox_map_page(struct inbox *inbox, int fd)
 {

@@ -66,7 +66,10 @@
 #include "life.h"
 
 /* Fills a page of 4 KiB; a multiple of 8, because the reader looks at 8 marks at a time. */
-#define INBOX_SLOTS (4096 - 16 - LIFE_BYTES)
+#define INBOX_SLOTS (4096 - 8 - INBOX_LINE - 8 - LIFE_BYTES - INBOX_REST)
+/* Bytes of a line for one word, and before the line of sleeping. */
+#define INBOX_LINE 64
+#define INBOX_REST 48
 #define INBOX_NO_SLOT UINT32_MAX
 
 /*
@@ -91,6 +94,12 @@ struct inbox_memory {
 	_Atomic uint32_t bell;    /* 1: marks were set since the reader looked last */
 	_Atomic uint8_t overflow; /* the common mark of all writers without a slot */
 	alignas(8) _Atomic uint8_t pending[INBOX_SLOTS]; /* marks by slot */
+	/*
+	 * 1: the reader copies own transfers, and takes no part in the transfers of peers (share.h). A
+	 * hint, in a line of its own: copies load the line behind.
+	 */
+	_Atomic uint32_t moving;
+	uint32_t unused[(INBOX_LINE + INBOX_REST) / 4 - 1];
 	_Atomic uint32_t sleeping; /* 1: the reader sleeps, or is about to; a futex */
 	_Atomic uint32_t sleeper;  /* enum inbox_sleeper; constant once a writer knows the inbox */
 };
@@ -112,6 +121,12 @@ static inline enum inbox_sleeper inbox_sleeper(const struct inbox_memory *memory
 {
 	return (enum inbox_sleeper)atomic_load_explicit(
 		&((struct inbox_memory *)(uintptr_t)memory)->sleeper, memory_order_relaxed);
+}
+
+static inline bool inbox_is_moving(const struct inbox_memory *memory)
+{
+	return atomic_load_explicit(&((struct inbox_memory *)(uintptr_t)memory)->moving,
+				    memory_order_relaxed) != 0;
 }
 
 /* Writer: set the mark of the slot and ring the bell. */

@@ -52,7 +52,6 @@ struct message_offer {
 	uint64_t initiator; /* address in the initiator */
 	uint64_t target;    /* address in the peer */
 	uint64_t length;
-	uint64_t time; /* of the offer, CLOCK_MONOTONIC, ns */
 	uint32_t generation;
 	uint16_t slot;
 	uint8_t put;

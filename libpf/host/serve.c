@@ -8,13 +8,6 @@
 #include "base/check.h"
 #include "copy.h"
 
-/* Did this process move a transfer of its own at the time of the offer? See SHARE_LATE_MAX. */
-static bool is_late(const struct host_state *host, const struct message_offer *offer)
-{
-	return offer->length < SHARE_LATE_MAX && offer->time < host->alone_until &&
-	       host->alone_until - offer->time < SHARE_OFFER_AGE_MAX;
-}
-
 bool serve_offer(struct host_state *host, struct incoming *incoming, const void *payload,
 		 size_t length)
 {
@@ -30,8 +23,6 @@ bool serve_offer(struct host_state *host, struct incoming *incoming, const void 
 	    offer.initiator + offer.length < offer.length ||
 	    offer.target + offer.length < offer.length)
 		return false;
-	if (is_late(host, &offer))
-		return true;
 	/*
 	 * Taking part is optional: without permission to copy, or with too many offers, ignore the
 	 * offer.

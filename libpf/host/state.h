@@ -40,14 +40,13 @@ struct host_state {
 	struct ask asks[HOST_ASKS_MOST]; /* progress's own */
 	unsigned asks_count;
 	TAILQ_HEAD(, host_peer) turns;  /* turns.h; progress's own */
+	bool moving;                    /* as in the inbox; progress's own */
 	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
 	_Atomic unsigned rings;         /* to peers */
 	_Atomic unsigned longs;         /* open transfers, but the short ones (transfer_is_short) */
 	_Atomic uint64_t rings_shrunk; /* time of the last look for idle ones, CLOCK_MONOTONIC, ns */
 	uint64_t cookie; /* readable for each peer with permission to copy from this process */
 	struct connections connections; /* see connections.lock */
-	/* End of the last unshared transfer, CLOCK_MONOTONIC, ns; progress's own: SHARE_LATE_MAX */
-	uint64_t alone_until;
 	struct device_watch device_watch;
 };
 

@@ -54,7 +54,8 @@ struct transfer {
 	struct share *share; /* NULL: moved from this end only */
 	unsigned slot, shift;
 	uint32_t granules;
-	bool alone;             /* not shared now: SHARE_BUSY_MAX */
+	bool alone;             /* not shared: SHARE_BUSY_MAX */
+	bool postponed;         /* not shared while the peer has own transfers */
 	bool joined;            /* the peer took part */
 	bool closed;            /* no more can be claimed */
 	uint32_t peer_granules; /* claimed by the peer, once closed */

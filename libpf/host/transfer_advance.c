@@ -6,7 +6,6 @@
 
 #include "atomic.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/number.h"
 #include "base/probe.h"
 #include "base/tag.h"
@@ -22,13 +21,21 @@
  */
 #define ROW_MOST 1024
 
+/* Does the peer copy own transfers now, by the inbox? */
+static bool peer_is_moving(const struct host_peer *peer)
+{
+	const struct bell *bell = host_peer_bell(peer);
+
+	return bell && inbox_is_moving(bell->inbox);
+}
+
 void transfer_offer(struct host_state *host, struct transfer *transfer)
 {
 	struct host_peer *peer = transfer_peer(transfer);
 	const pf_context *context = host->context;
 	struct message_offer *message;
+	uint32_t front, begun;
 	struct share *share;
-	uint32_t front;
 	int status;
 
 	assert_progress(host->context);
@@ -41,24 +48,32 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 	/* With the option expose, no peer moves bytes of the own memory. */
 	if (context->options.expose)
 		return;
-	if (transfer->front || transfer->failed || transfer->pieces_count > 1 ||
-	    transfer->length < context->share_min[peer->distance] ||
+	if (transfer->share || transfer->failed || transfer->by_ring ||
+	    transfer->pieces_count > 1 || transfer->run < transfer->run_end ||
+	    transfer->length - transfer->front < context->share_min[peer->distance] ||
 	    peer_state(&peer->peer) != PF_PEER_CONNECTED || !host_peer_route(peer)->shares ||
 	    !peer->shares_free || peer->self)
 		return;
-	transfer->alone = peer->alone && transfer->length < SHARE_BUSY_MAX;
-	if (transfer->alone)
-		return;
+	if (transfer->length < SHARE_BUSY_MAX) {
+		transfer->postponed = !peer->alone && peer_is_moving(peer);
+		/* No rest to offer: spare the next looks, too, a cache line each. */
+		if (transfer->postponed && transfer->length <= context->options.run_max)
+			peer->alone = SHARE_ALONE;
+		transfer->alone = peer->alone;
+		if (transfer->alone || transfer->postponed)
+			return;
+	}
 	transfer->slot = (unsigned)__builtin_ctzll(peer->shares_free);
 	transfer->shift = share_granule_shift(transfer->length);
 	transfer->granules = (uint32_t)((transfer->length - 1) >> transfer->shift) + 1;
 	share = &peer->out.memory->shares[transfer->slot];
-	front = (transfer->granules + 1) / 2;
+	/* A transfer begun alone goes on behind whole granules. */
+	begun = (uint32_t)(transfer->front >> transfer->shift);
+	front = (transfer->granules - begun + 1) / 2;
 	if ((uint64_t)front << transfer->shift > context->options.run_max)
 		front = (uint32_t)(context->options.run_max >> transfer->shift);
-	if (!front)
-		front = 1;
-	if (front == transfer->granules)
+	front = begun + (front ? front : 1);
+	if (front >= transfer->granules)
 		return;
 
 	host_peer_lock(peer);
@@ -70,7 +85,6 @@ void transfer_offer(struct host_state *host, struct transfer *transfer)
 			.initiator = transfer->pieces[0].local,
 			.target = transfer->pieces[0].remote,
 			.length = transfer->length,
-			.time = clock_nanoseconds(CLOCK_MONOTONIC),
 			.generation = peer->share_generation,
 			.slot = (uint16_t)transfer->slot,
 			.put = transfer_is_put(transfer),
@@ -128,7 +142,11 @@ static bool transfer_claim(const pf_context *context, struct transfer *transfer)
 		return false;
 	transfer->run = transfer->front;
 	transfer->run_end = transfer->length;
-	transfer->front = transfer->length;
+	/* After a run the rest may be offered. */
+	if (transfer->postponed)
+		transfer->run_end = number_min(transfer->run + context->options.run_max,
+					       transfer->length);
+	transfer->front = transfer->run_end;
 	return true;
 }
 
@@ -140,11 +158,19 @@ static void close_share(struct transfer *transfer)
 	transfer->front = transfer->length;
 }
 
-/* Record whether the peer helped: how many of the next transfers are not offered to the peer. */
+/*
+ * Record whether the peer helped with a transfer, now closed: how many of the next are not offered to the
+ * peer.
+ */
 static void record_help(struct host_peer *peer, bool helped)
 {
 	unsigned next = peer->alone_next ? 2 * peer->alone_next : SHARE_ALONE;
 
+	/* Also if the peer helped: the own transfer of the peer begins as much later. */
+	if (peer_is_moving(peer)) {
+		peer->alone = (unsigned)number_max(peer->alone, SHARE_ALONE);
+		return;
+	}
 	/* Of several transfers offered at the same time, one counts. */
 	if (!helped && peer->alone)
 		return;
@@ -188,13 +214,6 @@ static bool peer_finished(struct transfer *transfer)
 	if (transfer->share && peer_moved(transfer))
 		close_share(transfer);
 	return !transfer->share;
-}
-
-static void moved_alone(struct host_state *host, struct host_peer *peer)
-{
-	if (peer->alone)
-		peer->alone--;
-	host->alone_until = clock_nanoseconds(CLOCK_MONOTONIC);
 }
 
 /* The peer is gone; forget the requests under way. */
@@ -242,8 +261,8 @@ enum advanced transfer_advance(struct host_state *host, struct transfer *transfe
 	}
 	if (peer_finished(transfer) && transfer->run >= transfer->run_end && !transfer->moving &&
 	    !transfer->parked) {
-		if (transfer->alone)
-			moved_alone(host, peer);
+		if (transfer->alone && peer->alone)
+			peer->alone--;
 		return ADVANCED_TO_END;
 	}
 	if (peer_state_ended(state))

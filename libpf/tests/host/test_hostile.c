@@ -333,59 +333,6 @@ static void test_random_claims(void **state)
 	munmap(memory, room);
 }
 
-/* An offer that is ignored leaves the claim word as it is. */
-static void test_late_offer(void **state)
-{
-	static const struct {
-		uint64_t length, alone_until;
-		bool taken;
-	} cases[] = {
-		{ 65536, 0, true },
-		/* They are offered at 2 s. */
-		{ 65536, 2000000000, true },
-		{ 65536, 2000000001, false },
-		{ SHARE_LATE_MAX, 2000000001, true },
-		{ 65536, 2000000000 + SHARE_OFFER_AGE_MAX - 1, false },
-		{ 65536, 2000000000 + SHARE_OFFER_AGE_MAX, true },
-	};
-	uint8_t *memory = test_alloc(2 * SHARE_LATE_MAX);
-	struct intruder intruder = { 0 };
-	pf_context *context;
-	unsigned i, tries;
-
-	if (!has_single_copy())
-		skip();
-	context = stranger_context(NULL);
-	intruder_enter(&intruder, context);
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct message_offer offer = { .initiator = (uintptr_t)memory,
-					       .target = (uintptr_t)memory + SHARE_LATE_MAX,
-					       .length = cases[i].length,
-					       .time = 2000000000,
-					       .generation = i,
-					       .put = 1,
-					       .shift = SHARE_GRANULE_SHIFT };
-		struct share *share = &intruder.channel.memory->shares[0];
-		uint32_t granules = (uint32_t)(offer.length >> SHARE_GRANULE_SHIFT);
-
-		context->host->alone_until = cases[i].alone_until;
-		share_open(share, i, 1, granules);
-		assert_true(intruder_write(&intruder, MESSAGE_OFFER, &offer, sizeof(offer)));
-		/* Once it has this message it has read the offer. */
-		assert_true(intruder_write(&intruder, MESSAGE_USER, "hello", 5));
-		for (tries = 0; tries < 30000 && observed.messages <= i; tries++) {
-			progress(context, 1);
-			usleep(100);
-		}
-		progress(context, 10);
-		assert_int_equal(observed.messages, i + 1);
-		assert_int_equal(share_joined(share, granules), cases[i].taken);
-	}
-	free(memory);
-	intruder_leave(&intruder);
-	pf_close(context);
-}
-
 /* A context that exposes one range, and an intruder that names other memory. */
 static void check_exposed(uint8_t kind, const void *message, size_t length)
 {
@@ -803,14 +750,21 @@ static void test_given_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),           cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_pieces),          cmocka_unit_test(test_offers),
-		cmocka_unit_test(test_blocks),          cmocka_unit_test(test_atomics),
-		cmocka_unit_test(test_several_blocks),  cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_unasked_answers), cmocka_unit_test(test_random_claims),
-		cmocka_unit_test(test_late_offer),      cmocka_unit_test(test_random_messages),
-		cmocka_unit_test(test_wrong_answers),   cmocka_unit_test(test_overwriting_target),
-		cmocka_unit_test(test_given_up),        cmocka_unit_test(test_exposed),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_offers),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_several_blocks),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_unasked_answers),
+		cmocka_unit_test(test_random_claims),
+		cmocka_unit_test(test_random_messages),
+		cmocka_unit_test(test_wrong_answers),
+		cmocka_unit_test(test_overwriting_target),
+		cmocka_unit_test(test_given_up),
+		cmocka_unit_test(test_exposed),
 	};
 
 	return cmocka_run_group_tests_name("hostile", tests, stranger_set_up, NULL);

@@ -3,7 +3,9 @@
 #include "pair.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/context.h"
@@ -369,7 +371,7 @@ static bool is_helped(struct pair *pair, uint8_t *local, size_t length, unsigned
 	return false;
 }
 
-/* A partner with transfers of its own leaves others to this side, which offers ever fewer. */
+/* A partner with transfers of its own leaves others to this side. */
 static void test_busy(void **state)
 {
 	struct pair *pair = pair_open(state, .window = WINDOW, .command = be_busy);
@@ -386,15 +388,9 @@ static void test_busy(void **state)
 	local = test_alloc(LONGEST + 2 * GUARD);
 	make_busy(pair);
 	assert_false(is_helped(pair, local, length, 4));
-	/* Of the eight transfers this side offered the first only. */
-	assert_int_equal(peer->alone, SHARE_ALONE - 7);
-	assert_true(host->alone_until > 0);
-	/* The last of these. */
-	assert_false(is_helped(pair, local, length, 5));
-	assert_int_equal(peer->alone, 2 * SHARE_ALONE);
-	/* Long ones it offers all the same. */
+	/* Long ones are offered all the same, and never count. */
 	assert_false(is_helped(pair, local, LONGEST, 1));
-	assert_int_equal(peer->alone, 2 * SHARE_ALONE);
+	assert_int_equal(peer->alone_next, 0);
 	pair_command(pair, 0);
 	/* The partner may get no processor for a while. */
 	assert_true(is_helped(pair, local, LONGEST, 500));
@@ -402,37 +398,94 @@ static void test_busy(void **state)
 		put_and_get(pair, local, length);
 	assert_int_equal(peer->alone_next, 0);
 	assert_false(operations_moving(host));
+	assert_false(inbox_is_moving(host->inbox.memory));
 	pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), LONGEST, &done);
 	assert_true(operations_moving(host));
 	pf_progress(pair->context);
 	assert_true(operations_moving(host));
+	assert_true(inbox_is_moving(host->inbox.memory));
 	pair_await_done(pair, &done, 1);
 	assert_false(operations_moving(host));
+	assert_false(inbox_is_moving(host->inbox.memory));
 	free(local);
 	pair_end(pair);
 }
 
 /* Several transfers that were offered at the same time, without help, count as one. */
-static void test_busy_burst(void **state)
+static void test_burst(void **state)
 {
-	struct pair *pair = pair_open(state, .window = WINDOW, .command = be_busy);
+	struct pair *pair = pair_open(state, .window = WINDOW);
 	const struct host_peer *peer = (struct host_peer *)pair->peer;
+	const int pid = pair_pid(pair, 1);
+	uint8_t *local = test_alloc(MIB);
 	struct pair_done done = { 0 };
-	uint8_t *local;
+	uint64_t at;
 	int i;
 
 	pair_connect(pair);
 	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
 		skip();
-	local = test_alloc(MIB);
-	make_busy(pair);
+	/* Nobody resolves pages of a stopped process. */
+	for (at = 0; at < MIB; at += 4096)
+		assert_ok(pair_get(pair, pair->peer, local, pair_there(pair, 1, pair->window) + at,
+				   4096)
+				  .status);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
 	for (i = 0; i < 4; i++)
 		pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), MIB,
 			  &done);
 	pair_await_done(pair, &done, 4);
 	assert_int_equal(peer->alone_next, SHARE_ALONE);
 	assert_int_equal(peer->alone, SHARE_ALONE);
-	pair_command(pair, 0);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	free(local);
+	pair_end(pair);
+}
+
+/* Does a poll offer a transfer to the partner? */
+static bool is_offered(const struct pair *pair)
+{
+	pf_progress(pair->context);
+	return ((const struct host_peer *)pair->peer)->shares_free != CHANNEL_SHARES_ALL;
+}
+
+/* While the partner copies its own, a transfer moves run by run; then the rest is offered. */
+static void test_postponed(void **state)
+{
+	struct pair *pair = pair_open(state, .window = WINDOW);
+	const struct host_peer *peer = (struct host_peer *)pair->peer;
+	const size_t length = SHARE_BUSY_MAX - 1;
+	const pf_options *options = &pair->context->options;
+	uint8_t *local = test_alloc(length);
+	struct pair_done done = { 0 };
+	struct inbox_memory *inbox;
+	uint64_t before;
+
+	pair_connect(pair);
+	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
+		skip();
+	memset(pair->window, 1, length);
+	inbox = host_peer_bell(peer)->inbox;
+	/* In the place of the partner, which has none. */
+	atomic_store(&inbox->moving, 1);
+	before = pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES);
+	pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), length, &done);
+	assert_false(is_offered(pair));
+	assert_false(is_offered(pair));
+	assert_in_range(pf_stat(pair->context, PF_STAT_SINGLE_COPY_BYTES) - before, 0,
+			2 * options->run_max);
+	atomic_store(&inbox->moving, 0);
+	/* At the end of a run, of which pages may be absent. */
+	while (!is_offered(pair))
+		assert_int_equal(done.count, 0);
+	/* Whoever helps while copying at the end has a transfer that began a moment later. */
+	atomic_store(&inbox->moving, 1);
+	pair_await_done(pair, &done, 1);
+	assert_memory_equal(local, pair->window, length);
+	assert_int_equal(peer->alone, SHARE_ALONE);
+	assert_int_equal(peer->alone_next, 0);
+	atomic_store(&inbox->moving, 0);
 	free(local);
 	pair_end(pair);
 }
@@ -985,7 +1038,8 @@ int main(int argc, char **argv)
 		IN_MODE(test_flush, WAIT),
 		IN_MODE(test_both_ends, DEFAULT),
 		IN_MODE_UNLESS(net, test_busy, DEFAULT),
-		IN_MODE_UNLESS(net, test_busy_burst, DEFAULT),
+		IN_MODE_UNLESS(net, test_burst, DEFAULT),
+		IN_MODE_UNLESS(net, test_postponed, DEFAULT),
 		IN_MODE_UNLESS(net, test_one_granule, SHARE_ALL),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE_UNLESS(either, test_close_early, SHARE_ALL),
