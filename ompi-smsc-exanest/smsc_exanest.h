@@ -5,7 +5,8 @@
  * moves.
  *
  * The component has a context of its own, which calls back only to complete copies. A copy waits
- * without a call of opal_progress: no code of Open MPI runs inside.
+ * without a call of opal_progress: no code of Open MPI runs inside. In a job whose BTL is exanest the
+ * component has nothing to copy and opens no context.
  */
 #ifndef MCA_SMSC_EXANEST_H
 #define MCA_SMSC_EXANEST_H

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "opal/mca/btl/base/base.h"
 #include "opal/mca/pmix/pmix-internal.h"
 #include "opal/runtime/opal_progress.h"
 
@@ -86,14 +87,40 @@ static bool smsc_is_selected(void)
 	return source != MCA_BASE_VAR_SOURCE_DEFAULT;
 }
 
-/* Does Open MPI yield the processor while idle, as mpirun lets it do on oversubscribed nodes? */
-static bool opal_yields(void)
+/* Is the parameter, of a framework or of a component of the framework, registered and true? */
+static bool parameter_is_true(const char *project, const char *framework, const char *component,
+			      const char *name)
 {
-	const int index = mca_base_var_find("ompi", "mpi", NULL, "yield_when_idle");
+	const int index = mca_base_var_find(project, framework, component, name);
 	const bool *value = NULL;
 
 	return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) &&
 	       value && *value;
+}
+
+static bool btl_is_open(const char *name)
+{
+	mca_base_component_list_item_t *item;
+
+	OPAL_LIST_FOREACH(item, &opal_btl_base_framework.framework_components,
+			  mca_base_component_list_item_t) {
+		if (!strcmp(item->cli_component->mca_component_name, name))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does BTL exanest carry the messages of this host? Then btl/sm has none to copy, and a second context
+ * would cost a service thread. As in the BTL: a list of names that let exanest in names exanest. The
+ * framework btl is open before components of smsc are selected.
+ */
+static bool smsc_is_idle(void)
+{
+	const char *selection = opal_btl_base_framework.framework_selection;
+
+	return btl_is_open("exanest") && ((selection && selection[0] && selection[0] != '^') ||
+					  parameter_is_true("opal", "btl", "exanest", "auto"));
 }
 
 static int smsc_publish(void)
@@ -128,8 +155,8 @@ static int smsc_open_context(pf_context **context)
 	options.ptracer = PF_PTRACER_LAUNCHER;
 	/* A later session may bring threads while a copy waits. */
 	options.threads = 1;
-	/* Where processes share a processor, none waits for another's half of a copy. */
-	options.wake = opal_yields();
+	/* Where processes share a processor, as on oversubscribed nodes, none waits for another's half. */
+	options.wake = parameter_is_true("ompi", "mpi", NULL, "yield_when_idle");
 	return pf_open(&options, &callbacks, context);
 }
 
@@ -140,6 +167,12 @@ static int smsc_query(void)
 
 	if (!smsc_is_selected())
 		return OPAL_ERR_NOT_AVAILABLE;
+	if (smsc_is_idle()) {
+		opal_output_verbose(MCA_BASE_VERBOSE_INFO,
+				    opal_smsc_base_framework.framework_output,
+				    "smsc:exanest: BTL exanest carries the messages of this host");
+		return OPAL_ERR_NOT_AVAILABLE;
+	}
 	status = smsc_open_context(&component->context);
 	if (status != PF_OK) {
 		opal_output(0, "smsc:exanest: process %d has no single copy by exanest: %s%s%s",
