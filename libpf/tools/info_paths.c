@@ -103,4 +103,8 @@ void info_print_paths(const struct info *info, bool json)
 	row_print(json, "a sleep in pf_wait", "%s",
 		  options->wake ? "is ended at once by processes of this host" :
 				  "lasts a millisecond at a time: wake is 0");
+	row_print(
+		json, "Open MPI", "%s",
+		"mpirun --mca btl exanest,self; in jobs that name no transport, from Open MPI 5.0 "
+		"on: smsc_exanest_priority = 40 in its file of parameters");
 }

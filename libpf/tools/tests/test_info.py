@@ -19,6 +19,7 @@ def live(tools, path, *command, **variables):
 def test_everything(tools):
     done = tools.run("pf_info")
     assert done.returncode == 0 and not has("^Live", done.stdout)
+    assert has("^  Open MPI  .*smsc_exanest_priority = 40", done.stdout)
     for title in "Capabilities", "Permission", "Paths", "Options", "Calibration", "Topology", "Page sizes":
         assert has(f"^{title}", done.stdout)
 
