@@ -23,7 +23,6 @@ void shape_wake(const struct promise *promise);
 void shape_look(const struct promise *promise);
 void shape_late(const struct promise *promise);
 /* How long messages and one-sided operations take. */
-void shape_init(const struct promise *promise);
 void shape_beside(const struct promise *promise);
 void shape_exchange(const struct promise *promise);
 void shape_strided(const struct promise *promise);
@@ -33,7 +32,8 @@ void shape_farm(const struct promise *promise);
 void shape_updates(const struct promise *promise);
 void shape_stranded(const struct promise *promise);
 void shape_fresh(const struct promise *promise);
-/* Memory, descriptors and mappings that communication takes. */
+/* What MPI_Init takes; memory, descriptors and mappings that communication takes. */
+void shape_init(const struct promise *promise);
 void shape_peer(const struct promise *promise);
 void shape_rings(const struct promise *promise);
 void shape_receives(const struct promise *promise);

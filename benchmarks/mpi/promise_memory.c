@@ -79,6 +79,20 @@ static int descriptor_count(void)
 	return count;
 }
 
+void shape_init(const struct promise *promise)
+{
+	const double longest = promise_largest(sample_seconds() - promise->start);
+	/* Of pages that processes share, a part. */
+	const double memory = proc_kib("/proc/self/smaps_rollup", "Pss:");
+	double sum;
+
+	MPI_Reduce(&memory, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (promise->rank == 0) {
+		promise_print("init", longest / MS);
+		promise_print("memory", sum / promise->ranks);
+	}
+}
+
 /* Every rank sends messages of several lengths to every other, and receives them. */
 void shape_peer(const struct promise *promise)
 {

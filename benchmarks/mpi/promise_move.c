@@ -21,14 +21,6 @@
 #define SCATTERED ((size_t)64 << 20)
 #define RANDOM_SEED 88172645463325252u
 
-void shape_init(const struct promise *promise)
-{
-	double longest = promise_largest(sample_seconds() - promise->start);
-
-	if (promise->rank == 0)
-		promise_print("init", longest / MS);
-}
-
 /* Rank 0 receives a long message from rank 1, and meanwhile a short one from rank 2. */
 void shape_beside(const struct promise *promise)
 {

@@ -119,7 +119,11 @@ def _all_to_all(ranks: int) -> Run:
 
 
 def _below_sm(
-    name: str, program: tuple[str, ...], rows: Mapping[str, str], ranks: int = 2
+    name: str,
+    program: tuple[str, ...],
+    rows: Mapping[str, str],
+    ranks: int = 2,
+    repetitions: int = 3,
 ) -> Run:
     """Component smsc/exanest below btl/sm: Open MPI 5 and later."""
     return Run(
@@ -127,7 +131,7 @@ def _below_sm(
         program,
         rows,
         ranks,
-        repetitions=3,
+        repetitions,
         peers=("cma",),
         among=transports.SMSC,
     )
@@ -336,7 +340,8 @@ RUNS = (
               {"4194304": "smsc-cold-4M"}),
     _below_sm("exchange", ("promise", "exchange", "64", "1048576", "300"),
               {"first": "smsc-exchange-1M", "later": "smsc-exchange-1M-later"}),
-    _below_sm("init", ("promise", "init"), {"init": "smsc-init-16"}, 16),
+    _below_sm("init", ("promise", "init"), {"init": "smsc-init-128", "memory": "smsc-memory-128"},
+              ranks=128, repetitions=1),
     # They compare by themselves, and start the processes that they need.
     Run("vectors", ("vectors",), {"put": "vectors"}, ranks=1, repetitions=3, peers=()),
     # The owner of the pages polls on a processor of its own.
