@@ -49,6 +49,21 @@ def add_hosts(group, about: str) -> None:
     group.add_argument("--hosts", action="store_true", help=about)
 
 
+def add_smsc(group) -> None:
+    group.add_argument(
+        "--smsc",
+        action="store_true",
+        help="below btl/sm of Open MPI 5 or later: smsc/exanest with the other components of smsc",
+    )
+
+
+def check_smsc(options: argparse.Namespace, *others: str) -> None:
+    """others: options that do not go with --smsc."""
+    given = [f"--{name}" for name in others if getattr(options, name)]
+    if options.smsc and given:
+        raise ValueError(f"--smsc: for copies below btl/sm of one host, without {given[0]}")
+
+
 def add_mtu(group) -> None:
     group.add_argument(
         "--mtu",

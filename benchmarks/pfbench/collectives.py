@@ -67,11 +67,13 @@ def parser() -> argparse.ArgumentParser:
         "--rules", type=Path, metavar="FILE", help=f"tune {SUBJECT}: see above"
     )
     who = parse.add_argument_group("what to compare")
+    cli.add_smsc(who)
     cli.add_list(
         who,
         "--transports",
         [known.name for known in _ON_ONE_HOST],
-        f"; with --hosts: {' '.join(known.name for known in hosts.WITH_SHARED_MEMORY)} "
+        f"; with --hosts: {' '.join(known.name for known in hosts.WITH_SHARED_MEMORY)}"
+        f"; with --smsc: {' '.join(known.name for known in transports.SMSC)} "
         "(default: those that ompi_info shows)",
     )
     how = parse.add_argument_group("programs and results")
@@ -93,10 +95,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
+    cli.check_smsc(options, "hosts", "rules", "publish")
     if options.publish:
         document.check_source()
     setup = Setup(options.build)
-    known = hosts.WITH_SHARED_MEMORY if options.hosts else _ON_ONE_HOST
+    known = transports.SMSC if options.smsc else _ON_ONE_HOST
+    if options.hosts:
+        known = hosts.WITH_SHARED_MEMORY
     chosen = cli.named("--transports", options.transports, known, setup.default(known))
     counts = cli.counts("-n", options.n, 1000) if options.n else _counts(options)
     tests = cli.named("--tests", options.tests, COLLECTIVES, COLLECTIVES)

@@ -56,12 +56,7 @@ def parser() -> argparse.ArgumentParser:
     cli.add_repetitions(what, "5; 2 with --quick, 3 with --hosts")
 
     who = parse.add_argument_group("what to compare")
-    who.add_argument(
-        "--smsc",
-        action="store_true",
-        help=f"below btl/sm of Open MPI 5 or later: smsc/{SUBJECT} with the other "
-        "components of smsc",
-    )
+    cli.add_smsc(who)
     cli.add_list(
         who,
         "--transports",
@@ -103,6 +98,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit code."""
+    cli.check_smsc(options, "hosts")
     setup = Setup(options.build)
     chosen = _transports(options, setup)
     osu = None if options.own else _usable_osu(options.osu, setup.env)
@@ -127,8 +123,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _transports(options: argparse.Namespace, setup: Setup) -> list[Transport]:
-    if options.hosts and options.smsc:
-        raise ValueError("--smsc: copies below btl/sm are on one host, without --hosts")
     known = transports.SMSC if options.smsc else transports.KNOWN
     if options.hosts:
         known = _KNOWN_BETWEEN_HOSTS

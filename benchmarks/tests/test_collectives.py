@@ -49,6 +49,16 @@ def test_all_well(made_up):
     assert "slower:" not in done.stdout
 
 
+def test_below_btl_sm(made_up):
+    made_up.listing(["btl:sm", "smsc:exanest", "smsc:cma"])
+    options = ["--smsc", "-n", "2", "-r", "1", "--max", "16", "--tests", "bcast"]
+    done = start(made_up, *options)
+    assert done.returncode == 0, done.stderr
+    assert {row["transport"] for row in rows(made_up.out)} == {"exanest", "cma"}
+    for other in (["--hosts"], ["--rules", "rules"]):
+        assert f"without {other[0]}" in start(made_up, "--smsc", *other).stderr
+
+
 def test_between_hosts(made_up, monkeypatch):
     made_up.hosts(monkeypatch)
     options = ["--hosts", "-n", "8", "-r", "1", "--max", "16", "--tests", "barrier,bcast"]
