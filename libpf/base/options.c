@@ -161,7 +161,7 @@ static const pf_options defaults = {
 	/* 64 KiB took 4.9 us through the ring and 6.9 fetched, 128 KiB 8.2 and 6.8 (processors far apart). */
 	.eager_limit = 64 << 10, /* but see EAGER_LIMIT_INTEL */
 	.share_min = 64 << 10,
-	.run_max = 512 << 10,
+	.run_max = 1 << 20,
 	.block_size = 16 << 10, /* ExaNeSt's block */
 	.single_copy = 1,
 	.ptracer = PF_PTRACER_LAUNCHER,
