@@ -50,7 +50,8 @@ static const pf_option_info table[] = {
 	OPTION(share_min, 4096, UINT64_MAX, 9,
 	       "Bytes from which on both processes move a transfer, each from its end"),
 	OPTION(run_max, 4096, 1 << 30, 9,
-	       "Bytes of one transfer that one call of the progress function moves, at most"),
+	       "Bytes of one transfer that one call moves, of the progress function or of pf_put and "
+	       "pf_get, at most"),
 	OPTION(block_size, 4096, BLOCK_SIZE_MAX, 9,
 	       "Bytes of a block, the unit of page faults and retransmission, a power of two; between "
 	       "hosts at most 64K, and 16K if it is larger"),

@@ -113,18 +113,6 @@ bool operations_moving(const struct host_state *host)
 	return false;
 }
 
-/*
- * Tell peers, in the inbox, whether this process has transfers to copy. Where processes share a core, none
- * offers transfers.
- */
-static void host_say_moving(struct host_state *host, bool moving)
-{
-	if (host->moving == moving || context_is_sleepy(host->context))
-		return;
-	host->moving = moving;
-	atomic_store_explicit(&host->inbox.memory->moving, moving, memory_order_relaxed);
-}
-
 static enum advanced operation_advance_kind(struct host_state *host, struct operation *operation)
 {
 	return is_atomic(operation) ? atomic_advance(host, (struct atomic_operation *)operation) :

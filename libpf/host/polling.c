@@ -216,6 +216,8 @@ static int poll_messages(struct polling *polling, struct incoming *incoming)
 		if (answers_are_full(incoming->peer))
 			break;
 	}
+	if (count)
+		polling->host->copied_alone = false;
 	return count;
 }
 

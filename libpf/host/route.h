@@ -7,7 +7,9 @@
 #define PF_ROUTE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+struct host_peer;
 struct host_state;
 struct transfer;
 struct atomic_operation;
@@ -36,5 +38,11 @@ extern const struct route route_copy;   /* process_vm_readv, process_vm_writev *
 extern const struct route route_stream; /* messages through the ring */
 extern const struct route route_device; /* /dev/exanest */
 extern const struct route route_none;   /* transfers end with PF_ERR_UNREACHABLE */
+
+/*
+ * Progress, or without threads the program's thread: a copy looked up the pages there, in the memory of
+ * the peer. Only if collapse_counts.
+ */
+void route_copy_note(struct host_peer *peer, uint64_t remote, uint64_t length);
 
 #endif

@@ -84,27 +84,34 @@ static void ask_collapse(struct host_peer *peer, struct collapse_entry *range)
 	host_peer_unlock(peer);
 }
 
+void route_copy_note(struct host_peer *peer, uint64_t remote, uint64_t length)
+{
+	struct memory *memory = &peer->peer.context->memory;
+	struct collapse_entry *worth;
+	uint64_t owner;
+
+	if (peer->self) {
+		memory_looked_up(memory, remote, length, length);
+		return;
+	}
+	/* Random bytes. */
+	memcpy(&owner, peer->peer.id, sizeof(owner));
+	worth = collapse_note(&memory->collapse, owner, remote, length);
+	if (worth)
+		ask_collapse(peer, worth);
+}
+
 /* Count the bytes from offset on: the copy has looked up pages of the peer. */
-static void run_note(struct memory *memory, const struct transfer *transfer,
+static void run_note(const struct memory *memory, const struct transfer *transfer,
 		     const struct transfer_piece *piece, uint64_t offset, uint64_t moved)
 {
-	struct host_peer *peer = transfer_peer(transfer);
-	uint64_t end = offset + moved, length, owner;
-	struct collapse_entry *worth;
+	uint64_t end = offset + moved, length;
 
 	if (!collapse_counts(&memory->collapse, transfer->length))
 		return;
-	/* Random bytes. */
-	memcpy(&owner, peer->peer.id, sizeof(owner));
 	for (; offset < end; offset += length, piece++) {
 		length = number_min(piece->end, end) - offset;
-		if (peer->self) {
-			memory_looked_up(memory, piece->remote + offset, length, transfer->length);
-			continue;
-		}
-		worth = collapse_note(&memory->collapse, owner, piece->remote + offset, length);
-		if (worth)
-			ask_collapse(peer, worth);
+		route_copy_note(transfer_peer(transfer), piece->remote + offset, length);
 	}
 }
 

@@ -45,6 +45,7 @@
  * are own transfers to copy, and tells so in the inbox (moving). And of transfers shorter than
  * SHARE_BUSY_MAX:
  *   - As long as the peer moves own transfers, the initiator copies run by run, and then offers the rest.
+ *     Without a rest, up to run_max, the next SHARE_ALONE are not offered.
  *   - If the peer moves own transfers when an offered one is closed, the next SHARE_ALONE are not offered:
  *     a peer whose own transfer begins a moment after the offer helps first, and begins later.
  *   - After an offer without help SHARE_ALONE transfers are not offered, and twice as many each further

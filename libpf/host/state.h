@@ -41,6 +41,7 @@ struct host_state {
 	unsigned asks_count;
 	TAILQ_HEAD(, host_peer) turns;  /* turns.h; progress's own */
 	bool moving;                    /* as in the inbox; progress's own */
+	bool copied_alone;              /* by the caller, since the last message; without threads */
 	_Atomic int64_t ring_allowance; /* bytes that rings may still grow by */
 	_Atomic unsigned rings;         /* to peers */
 	_Atomic unsigned longs;         /* open transfers, but the short ones (transfer_is_short) */

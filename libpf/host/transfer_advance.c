@@ -29,6 +29,14 @@ static bool peer_is_moving(const struct host_peer *peer)
 	return bell && inbox_is_moving(bell->inbox);
 }
 
+void host_say_moving(struct host_state *host, bool moving)
+{
+	if (host->moving == moving || context_is_sleepy(host->context))
+		return;
+	host->moving = moving;
+	atomic_store_explicit(&host->inbox.memory->moving, moving, memory_order_relaxed);
+}
+
 void transfer_offer(struct host_state *host, struct transfer *transfer)
 {
 	struct host_peer *peer = transfer_peer(transfer);
@@ -169,6 +177,7 @@ static void record_help(struct host_peer *peer, bool helped)
 	/* Also if the peer helped: the own transfer of the peer begins as much later. */
 	if (peer_is_moving(peer)) {
 		peer->alone = (unsigned)number_max(peer->alone, SHARE_ALONE);
+		peer->alone_next = 0;
 		return;
 	}
 	/* Of several transfers offered at the same time, one counts. */
@@ -442,20 +451,59 @@ static int transfer_hand_over(struct transfer *transfer)
 	return status;
 }
 
+/*
+ * Would progress copy the transfer alone, in one run (share.h), with no long transfer open? Then the
+ * caller copies, and spares the record. Once for each round of messages: in a call of progress many
+ * callbacks may post transfers. Not with threads: the fields are progress's own.
+ */
+static bool is_alone(const struct host_peer *peer, unsigned count, uint64_t length)
+{
+	const pf_context *context = peer->peer.context;
+
+	return !context->threads && peer->alone && count == 1 &&
+	       length >= context->share_min[peer->distance] && length <= context->options.run_max &&
+	       length < SHARE_BUSY_MAX && !context->host->copied_alone &&
+	       host_peer_route(peer) == &route_copy &&
+	       !atomic_load_explicit(&context->host->longs, memory_order_relaxed);
+}
+
+/* Copy a transfer that is_alone. True: all bytes were moved; else *moved bytes. */
+static bool copy_by_caller(struct host_peer *peer, bool put, const pf_piece *piece, size_t *moved)
+{
+	struct memory *memory = &peer->peer.context->memory;
+	struct host_state *host = peer->peer.context->host;
+	bool copied;
+
+	if (!put)
+		memory_expect(memory, (uintptr_t)tag_remove_pointer(piece->local), piece->length);
+	host->copied_alone = true;
+	host_say_moving(host, true);
+	copied = copy_at_once(peer, put, piece, 1, moved);
+	host_say_moving(host, false);
+	if (!copied)
+		return false;
+	peer->alone--;
+	if (collapse_counts(&memory->collapse, piece->length))
+		route_copy_note(peer, tag_remove(piece->remote), piece->length);
+	return true;
+}
+
 int transfer_post(pf_peer *base, enum operation_kind kind, const pf_piece *pieces, unsigned count,
 		  uint64_t length, pf_complete_fn complete, void *arg)
 {
 	struct host_peer *peer = (struct host_peer *)base;
+	const bool put = kind == OPERATION_PUT;
 	pf_context *context = base->context;
 	struct transfer *transfer;
 	size_t moved = 0;
 	unsigned i;
 
 	/* A short transfer by single copy is one system call: copy here. */
-	if (is_short(peer, count, length) && !waits_for_more(peer, count, length) &&
-	    copy_at_once(peer, kind == OPERATION_PUT, pieces, count, &moved)) {
-		statistic_add(&context->statistics,
-			      kind == OPERATION_PUT ? PF_STAT_PUTS : PF_STAT_GETS, 1);
+	if (is_short(peer, count, length) ?
+		    !waits_for_more(peer, count, length) &&
+			    copy_at_once(peer, put, pieces, count, &moved) :
+		    is_alone(peer, count, length) && copy_by_caller(peer, put, pieces, &moved)) {
+		statistic_add(&context->statistics, put ? PF_STAT_PUTS : PF_STAT_GETS, 1);
 		return PF_OK;
 	}
 	if (peer_is_gone(base))

@@ -17,6 +17,11 @@ int transfer_post(pf_peer *peer, enum operation_kind kind, const pf_piece *piece
 /* Any thread: post a put with a signal. Arguments and result as of transport.put_signal. */
 int transfer_post_signal(pf_peer *peer, const pf_piece *piece, const pf_signal *signal,
 			 pf_complete_fn complete, void *arg);
+/*
+ * Progress, or without threads the program's thread: tell peers, in the inbox, whether this process copies
+ * own transfers. Not where processes share a core: no process offers transfers there.
+ */
+void host_say_moving(struct host_state *host, bool moving);
 /* Progress: offer the peer the back of a long transfer, and take the front half, if not done yet. */
 void transfer_offer(struct host_state *host, struct transfer *transfer);
 /*

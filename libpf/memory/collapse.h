@@ -55,7 +55,7 @@ struct collapse {
 	unsigned shift;     /* log2 of the bytes of a range */
 	struct service *service;
 	struct statistics *statistics;
-	/* Progress's own. Ranges share an entry if owner plus number are equal modulo the size. */
+	/* Progress's own; without threads, of the program's thread. Ranges share an entry if owner plus number are equal modulo the size. */
 	struct collapse_entry ranges[COLLAPSE_RANGES];
 	_Atomic unsigned waiting_count; /* of progress and the service thread: requests not done */
 	/* The service thread's own. */

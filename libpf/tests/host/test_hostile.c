@@ -625,7 +625,7 @@ static void test_wrong_answers(void **state)
 
 static void test_overwriting_target(void **state)
 {
-	const size_t length = MIB, guard = MIB, room = 2 * guard + length;
+	const size_t length = 2 * MIB, guard = MIB, room = 2 * guard + length;
 	uint8_t *local = test_map(room), *remote = test_map(room);
 	uint64_t remote_start = (uintptr_t)remote + guard;
 	struct random_numbers numbers = random_start("hostile, overwriting target");

@@ -3,9 +3,8 @@
 #include "pair.h"
 
 #include <pthread.h>
-#include <signal.h>
+#include <sched.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/context.h"
@@ -379,7 +378,6 @@ static void test_busy(void **state)
 	const struct host_state *host = pair->context->host;
 	const size_t length = SHARE_BUSY_MAX - 1;
 	struct pair_done done = { 0 };
-	unsigned rounds;
 	uint8_t *local;
 
 	pair_connect(pair);
@@ -394,9 +392,6 @@ static void test_busy(void **state)
 	pair_command(pair, 0);
 	/* The partner may get no processor for a while. */
 	assert_true(is_helped(pair, local, LONGEST, 500));
-	for (rounds = 0; peer->alone_next && rounds < 20000; rounds++)
-		put_and_get(pair, local, length);
-	assert_int_equal(peer->alone_next, 0);
 	assert_false(operations_moving(host));
 	assert_false(inbox_is_moving(host->inbox.memory));
 	pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), LONGEST, &done);
@@ -407,38 +402,6 @@ static void test_busy(void **state)
 	pair_await_done(pair, &done, 1);
 	assert_false(operations_moving(host));
 	assert_false(inbox_is_moving(host->inbox.memory));
-	free(local);
-	pair_end(pair);
-}
-
-/* Several transfers that were offered at the same time, without help, count as one. */
-static void test_burst(void **state)
-{
-	struct pair *pair = pair_open(state, .window = WINDOW);
-	const struct host_peer *peer = (struct host_peer *)pair->peer;
-	const int pid = pair_pid(pair, 1);
-	uint8_t *local = test_alloc(MIB);
-	struct pair_done done = { 0 };
-	uint64_t at;
-	int i;
-
-	pair_connect(pair);
-	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
-		skip();
-	/* Nobody resolves pages of a stopped process. */
-	for (at = 0; at < MIB; at += 4096)
-		assert_ok(pair_get(pair, pair->peer, local, pair_there(pair, 1, pair->window) + at,
-				   4096)
-				  .status);
-	assert_int_equal(kill(pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
-	for (i = 0; i < 4; i++)
-		pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), MIB,
-			  &done);
-	pair_await_done(pair, &done, 4);
-	assert_int_equal(peer->alone_next, SHARE_ALONE);
-	assert_int_equal(peer->alone, SHARE_ALONE);
-	assert_int_equal(kill(pid, SIGCONT), 0);
 	free(local);
 	pair_end(pair);
 }
@@ -477,8 +440,10 @@ static void test_postponed(void **state)
 			2 * options->run_max);
 	atomic_store(&inbox->moving, 0);
 	/* At the end of a run, of which pages may be absent. */
-	while (!is_offered(pair))
+	while (!is_offered(pair)) {
 		assert_int_equal(done.count, 0);
+		sched_yield();
+	}
 	/* Whoever helps while copying at the end has a transfer that began a moment later. */
 	atomic_store(&inbox->moving, 1);
 	pair_await_done(pair, &done, 1);
@@ -486,6 +451,69 @@ static void test_postponed(void **state)
 	assert_int_equal(peer->alone, SHARE_ALONE);
 	assert_int_equal(peer->alone_next, 0);
 	atomic_store(&inbox->moving, 0);
+	free(local);
+	pair_end(pair);
+}
+
+static uint64_t counted_bytes(const struct collapse *collapse)
+{
+	uint64_t bytes = 0;
+	unsigned i;
+
+	for (i = 0; i < COLLAPSE_RANGES; i++)
+		bytes += collapse->ranges[i].bytes;
+	return bytes;
+}
+
+/* A transfer that progress would copy alone, in one run, is copied by the caller, unless others are open. */
+static void test_alone(void **state)
+{
+	struct pair *pair = pair_open(state, .window = WINDOW);
+	struct host_peer *peer = (struct host_peer *)pair->peer;
+	const struct collapse *collapse = &pair->context->memory.collapse;
+	struct host_state *host = pair->context->host;
+	const size_t length = pair->context->options.run_max;
+	uint8_t *local = test_alloc(2 * length);
+	const uint64_t remote = pair_there(pair, 1, pair->window);
+	struct pair_done done = { 0 };
+	uint64_t before;
+
+	pair_connect(pair);
+	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
+		skip();
+	memset(pair->window, 1, length);
+	/* No page is absent from now on. */
+	put_and_get(pair, local, length);
+	memset(pair->window, 1, length);
+	memset(local, 0, 2 * length);
+	peer->alone = 4;
+	host->copied_alone = false;
+	before = counted_bytes(collapse);
+	assert_int_equal(pf_get(pair->peer, local, remote, length, pair_completed, &done), PF_OK);
+	assert_memory_equal(local, pair->window, length);
+	if (collapse_counts(collapse, length))
+		assert_int_equal(counted_bytes(collapse) - before, length);
+	assert_int_equal(peer->alone, 3);
+	/* The next in a row waits for progress. */
+	assert_int_equal(pf_get(pair->peer, local, remote, length, pair_completed, &done),
+			 PF_PENDING);
+	pair_await_done(pair, &done, 1);
+	assert_int_equal(peer->alone, 2);
+	peer->alone = 3;
+	host->copied_alone = false;
+	memset(local, 2, length);
+	assert_int_equal(pf_put(pair->peer, local, remote, length, 0, pair_completed, &done),
+			 PF_OK);
+	assert_memory_equal(local, pair->window, length);
+	assert_int_equal(peer->alone, 2);
+	/* Longer than a run; and then beside one that is open. */
+	host->copied_alone = false;
+	assert_int_equal(pf_get(pair->peer, local, remote, length + 1, pair_completed, &done),
+			 PF_PENDING);
+	assert_int_equal(pf_get(pair->peer, local, remote, length, pair_completed, &done),
+			 PF_PENDING);
+	pair_await_done(pair, &done, 3);
+	assert_int_equal(peer->alone, 0);
 	free(local);
 	pair_end(pair);
 }
@@ -539,6 +567,31 @@ static void test_partner_away(void **state)
 	put_and_get(pair, local, LONGEST);
 	assert_int_equal(moved_alone(pair) - before,
 			 pair_over_net(&pair->options) ? 0 : 2 * LONGEST);
+	pair_say(pair, 2);
+	free(local);
+	pair_end(pair);
+}
+
+/* Several transfers that were offered at the same time, without help, count as one. */
+static void test_burst(void **state)
+{
+	struct pair *pair = pair_open(state, .window = WINDOW, .work = stop_polling);
+	const struct host_peer *peer = (struct host_peer *)pair->peer;
+	uint8_t *local = test_alloc(MIB);
+	struct pair_done done = { 0 };
+	int i;
+
+	pair_connect(pair);
+	if (!strstr(pf_peer_path(pair->peer), "from both ends"))
+		skip();
+	pair_say(pair, 1);
+	pair_await(pair, 1, 1);
+	for (i = 0; i < 4; i++)
+		pair_post(pair, pair->peer, GET, local, pair_there(pair, 1, pair->window), MIB,
+			  &done);
+	pair_await_done(pair, &done, 4);
+	assert_int_equal(peer->alone_next, SHARE_ALONE);
+	assert_int_equal(peer->alone, SHARE_ALONE);
 	pair_say(pair, 2);
 	free(local);
 	pair_end(pair);
@@ -1040,6 +1093,7 @@ int main(int argc, char **argv)
 		IN_MODE_UNLESS(net, test_busy, DEFAULT),
 		IN_MODE_UNLESS(net, test_burst, DEFAULT),
 		IN_MODE_UNLESS(net, test_postponed, DEFAULT),
+		IN_MODE_UNLESS(either, test_alone, DEFAULT),
 		IN_MODE_UNLESS(net, test_one_granule, SHARE_ALL),
 		IN_MODE(test_partner_away, DEFAULT),
 		IN_MODE_UNLESS(either, test_close_early, SHARE_ALL),
