@@ -35,7 +35,12 @@ typedef struct mca_smsc_exanest_component {
 
 typedef struct mca_smsc_exanest_endpoint {
 	mca_smsc_endpoint_t super;
-	pf_peer *peer; /* NULL: libpf does not reach the process, and all copies are made alone */
+	/*
+	 * Opened by the first long copy, by the thread that sets asked: a peer takes 1 KiB. NULL: not
+	 * yet, or libpf does not reach the process. Then copies are made alone.
+	 */
+	_Atomic(pf_peer *) peer;
+	_Atomic bool asked;
 	pid_t pid;
 } mca_smsc_exanest_endpoint_t;
 

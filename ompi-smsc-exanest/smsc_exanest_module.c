@@ -21,26 +21,13 @@ static bool modex_is_true(const mca_smsc_exanest_modex_t *modex)
 	       cookie == modex->cookie;
 }
 
-static mca_smsc_endpoint_t *
-smsc_endpoint_make(opal_proc_t *proc, const mca_smsc_exanest_modex_t *modex, size_t address_length)
-{
-	mca_smsc_exanest_endpoint_t *endpoint = OBJ_NEW(mca_smsc_exanest_endpoint_t);
-
-	if (NULL == endpoint)
-		return NULL;
-	endpoint->super.proc = proc;
-	endpoint->pid = (pid_t)modex->pid;
-	if (pf_peer_open(mca_smsc_exanest_component.context, modex->address, address_length, NULL,
-			 &endpoint->peer) != PF_OK)
-		endpoint->peer = NULL;
-	return &endpoint->super;
-}
-
-/* NULL for a single peer switches RDMA off for all of btl/sm: only if the process cannot be read. */
-static mca_smsc_endpoint_t *smsc_get_endpoint(opal_proc_t *proc)
+/*
+ * Return what the process published, of at least one byte of address, to be freed; NULL: nothing valid.
+ * *address_length: bytes of the address.
+ */
+static mca_smsc_exanest_modex_t *modex_receive(opal_proc_t *proc, size_t *address_length)
 {
 	const size_t header = offsetof(mca_smsc_exanest_modex_t, address);
-	mca_smsc_endpoint_t *endpoint = NULL;
 	mca_smsc_exanest_modex_t *modex = NULL;
 	size_t length = 0;
 	int rc;
@@ -49,24 +36,68 @@ static mca_smsc_endpoint_t *smsc_get_endpoint(opal_proc_t *proc)
 				  &proc->proc_name, (void **)&modex, &length);
 	if (OPAL_SUCCESS != rc)
 		return NULL;
-	if (length > header && length <= sizeof(*modex) && modex_is_true(modex))
-		endpoint = smsc_endpoint_make(proc, modex, length - header);
-	else
+	if (length > header && length <= sizeof(*modex)) {
+		*address_length = length - header;
+		return modex;
+	}
+	free(modex);
+	return NULL;
+}
+
+/* NULL for a single peer switches RDMA off for all of btl/sm: only if the process cannot be read. */
+static mca_smsc_endpoint_t *smsc_get_endpoint(opal_proc_t *proc)
+{
+	mca_smsc_exanest_endpoint_t *endpoint = NULL;
+	mca_smsc_exanest_modex_t *modex;
+	size_t length;
+
+	modex = modex_receive(proc, &length);
+	if (NULL == modex)
+		return NULL;
+	if (!modex_is_true(modex)) {
 		opal_output_verbose(MCA_BASE_VERBOSE_ERROR,
 				    opal_smsc_base_framework.framework_output,
 				    "smsc:exanest: no permission to copy to and from %s",
 				    OPAL_NAME_PRINT(proc->proc_name));
+	} else if (NULL != (endpoint = OBJ_NEW(mca_smsc_exanest_endpoint_t))) {
+		endpoint->super.proc = proc;
+		endpoint->pid = (pid_t)modex->pid;
+		atomic_init(&endpoint->peer, NULL);
+		atomic_init(&endpoint->asked, false);
+	}
 	free(modex);
-	return endpoint;
+	return (mca_smsc_endpoint_t *)endpoint;
+}
+
+/* Return the peer of libpf, or NULL: see mca_smsc_exanest_endpoint_t. */
+static pf_peer *endpoint_peer(mca_smsc_exanest_endpoint_t *endpoint)
+{
+	mca_smsc_exanest_modex_t *modex;
+	pf_peer *peer = NULL;
+	size_t length;
+
+	if (OPAL_LIKELY(atomic_load_explicit(&endpoint->asked, memory_order_relaxed)) ||
+	    atomic_exchange_explicit(&endpoint->asked, true, memory_order_relaxed))
+		return atomic_load_explicit(&endpoint->peer, memory_order_acquire);
+	modex = modex_receive(endpoint->super.proc, &length);
+	if (NULL == modex)
+		return NULL;
+	if (pf_peer_open(mca_smsc_exanest_component.context, modex->address, length, NULL, &peer) !=
+	    PF_OK)
+		peer = NULL;
+	free(modex);
+	atomic_store_explicit(&endpoint->peer, peer, memory_order_release);
+	return peer;
 }
 
 static void smsc_return_endpoint(mca_smsc_endpoint_t *super)
 {
 	mca_smsc_exanest_endpoint_t *endpoint = (mca_smsc_exanest_endpoint_t *)super;
+	pf_peer *peer = atomic_load_explicit(&endpoint->peer, memory_order_acquire);
 
 	/* With the context all peers have gone. */
-	if (mca_smsc_exanest_component.context && endpoint->peer)
-		pf_peer_close(endpoint->peer);
+	if (mca_smsc_exanest_component.context && peer)
+		pf_peer_close(peer);
 	OBJ_RELEASE(endpoint);
 }
 
@@ -127,26 +158,30 @@ static int shared_wait(pf_peer *peer, struct shared_copy *copy, int status)
 	return copy->status;
 }
 
-/* Does the other process take part in a copy of this size? */
-static bool copy_is_shared(const mca_smsc_exanest_endpoint_t *endpoint, size_t size)
+/* Return the process that takes part in a copy of this size, or NULL. */
+static pf_peer *sharing_peer(mca_smsc_exanest_endpoint_t *endpoint, size_t size)
 {
-	if (size < SHARED_LEAST || !endpoint->peer)
-		return false;
-	mca_smsc_exanest_note_copy();
-	return true;
+	pf_peer *peer;
+
+	if (size < SHARED_LEAST)
+		return NULL;
+	peer = endpoint_peer(endpoint);
+	if (NULL != peer)
+		mca_smsc_exanest_note_copy();
+	return peer;
 }
 
 /* A copy that libpf cannot make, for lack of descriptors for example, is made alone. */
 static int smsc_copy_to(mca_smsc_endpoint_t *super, void *local, void *remote, size_t size,
 			void *registration)
 {
-	const mca_smsc_exanest_endpoint_t *endpoint = (mca_smsc_exanest_endpoint_t *)super;
+	mca_smsc_exanest_endpoint_t *endpoint = (mca_smsc_exanest_endpoint_t *)super;
+	pf_peer *peer = sharing_peer(endpoint, size);
 	struct shared_copy copy = { false, PF_OK };
 
-	if (copy_is_shared(endpoint, size) &&
-	    shared_wait(endpoint->peer, &copy,
-			pf_put(endpoint->peer, local, (uint64_t)(uintptr_t)remote, size, 0,
-			       shared_complete, &copy)) == PF_OK)
+	if (NULL != peer && shared_wait(peer, &copy,
+					pf_put(peer, local, (uint64_t)(uintptr_t)remote, size, 0,
+					       shared_complete, &copy)) == PF_OK)
 		return OPAL_SUCCESS;
 	return copy_alone(endpoint, process_vm_writev, local, remote, size);
 }
@@ -154,13 +189,13 @@ static int smsc_copy_to(mca_smsc_endpoint_t *super, void *local, void *remote, s
 static int smsc_copy_from(mca_smsc_endpoint_t *super, void *local, void *remote, size_t size,
 			  void *registration)
 {
-	const mca_smsc_exanest_endpoint_t *endpoint = (mca_smsc_exanest_endpoint_t *)super;
+	mca_smsc_exanest_endpoint_t *endpoint = (mca_smsc_exanest_endpoint_t *)super;
+	pf_peer *peer = sharing_peer(endpoint, size);
 	struct shared_copy copy = { false, PF_OK };
 
-	if (copy_is_shared(endpoint, size) &&
-	    shared_wait(endpoint->peer, &copy,
-			pf_get(endpoint->peer, local, (uint64_t)(uintptr_t)remote, size,
-			       shared_complete, &copy)) == PF_OK)
+	if (NULL != peer && shared_wait(peer, &copy,
+					pf_get(peer, local, (uint64_t)(uintptr_t)remote, size,
+					       shared_complete, &copy)) == PF_OK)
 		return OPAL_SUCCESS;
 	return copy_alone(endpoint, process_vm_readv, local, remote, size);
 }
