@@ -335,7 +335,7 @@ static void check_partners(struct pair *me)
 	}
 }
 
-enum { POLLS_IN_VAIN = 64 };
+enum { POLLS_IN_VAIN = 512 };
 
 bool pair_progress(struct pair *me)
 {
