@@ -335,22 +335,23 @@ static void check_partners(struct pair *me)
 	}
 }
 
-enum { POLLS_IN_VAIN = 512 };
+/* Polls in vain after which a side sleeps between two. */
+enum { POLLS_AWAKE = 512 };
 
 bool pair_progress(struct pair *me)
 {
 	static _Thread_local unsigned calls, in_vain;
 
-	/* There may be fewer processors than sides, and other tests beside: after a row of polls in vain
-	   a side sleeps, or most of the processors' time would go into polls. */
+	/* There may be fewer processors than sides, and there are other tests beside: without sleep most of
+	   the processors' time would go into polls. */
 	if (me->options.wake)
 		pf_wait(me->context, 1000);
 	else if (pf_progress(me->context))
 		in_vain = 0;
-	else if (++in_vain <= POLLS_IN_VAIN)
+	else if (++in_vain < POLLS_AWAKE || me->awake)
 		sched_yield();
 	else
-		usleep(50 * (in_vain < POLLS_IN_VAIN + 20 ? in_vain - POLLS_IN_VAIN : 20));
+		usleep(50 * (in_vain < POLLS_AWAKE + 20 ? in_vain - POLLS_AWAKE : 20));
 	if (++calls % 1024 == 0)
 		check_partners(me);
 	return !ending(me);

@@ -67,6 +67,7 @@ struct pair {
 	uint8_t *window;
 	struct pair_shared *shared;
 	void *user; /* for the side's own use */
+	bool awake; /* it never sleeps: what it waits for is there for a moment only */
 };
 
 struct pair_setup {

@@ -458,6 +458,7 @@ static void serve_evicted(struct pair *me)
 	pthread_t thread;
 
 	evicting = true;
+	me->awake = true;
 	paged_open(&remote_paged, me);
 	pair_check(me, pthread_create(&thread, NULL, evict_always, &remote_paged) == 0);
 	*pair_value(me, 1, 0) = remote_address(remote_paged.start);
@@ -477,6 +478,7 @@ static void test_evicted(void **state)
 	unsigned rounds = quick_or(REPEAT(200), REPEAT(500));
 	uint64_t remote = await_remote(pair) + UNALIGNED;
 
+	pair->awake = true;
 	while (rounds--) {
 		assert_ok(pair_get(pair, pair->peer, local, remote, length).status);
 		assert_true(is_supplied(local, remote, length));
