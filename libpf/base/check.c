@@ -17,6 +17,18 @@ void check_failed(const char *file, int line, const char *function, const char *
 	abort();
 }
 
+#ifdef __GLIBC__
+/* A system call only where the answer may be no: a child of fork remembers the thread of its parent. */
+static bool is_this_thread(pid_t owner)
+{
+	static _Thread_local pid_t thread;
+
+	if (!thread || owner != thread)
+		thread = gettid();
+	return owner == thread;
+}
+#endif
+
 /*
  * glibc notes the thread that owns a mutex, whatever its type. With other libraries the owner is
  * unknown: true.
@@ -24,7 +36,7 @@ void check_failed(const char *file, int line, const char *function, const char *
 bool check_held(const pthread_mutex_t *lock)
 {
 #ifdef __GLIBC__
-	return lock->__data.__owner == gettid();
+	return is_this_thread(lock->__data.__owner);
 #else
 	(void)lock;
 	return true;
@@ -34,7 +46,7 @@ bool check_held(const pthread_mutex_t *lock)
 bool check_held_writing(const pthread_rwlock_t *lock)
 {
 #ifdef __GLIBC__
-	return lock->__data.__cur_writer == gettid();
+	return is_this_thread(lock->__data.__cur_writer);
 #else
 	(void)lock;
 	return true;

@@ -694,6 +694,38 @@ static uint64_t world_clock(void *user)
 	return ((const struct world *)user)->now;
 }
 
+/* Arenas of worlds that have ended: fresh memory costs a page fault for each page. */
+enum { SPARES = 4 };
+static struct {
+	uint8_t *memory;
+	size_t size;
+} spares[SPARES];
+
+static uint8_t *arena_take(size_t size)
+{
+	uint8_t *memory;
+	unsigned i;
+
+	for (i = 0; i < SPARES; i++) {
+		memory = spares[i].memory;
+		if (!memory || spares[i].size != size)
+			continue;
+		spares[i].memory = NULL;
+		return memory;
+	}
+	return aligned_alloc(WORLD_PAGE, size);
+}
+
+static void arena_give(uint8_t *memory, size_t size)
+{
+	static unsigned oldest;
+	unsigned i = oldest++ % SPARES;
+
+	free(spares[i].memory);
+	spares[i].memory = memory;
+	spares[i].size = size;
+}
+
 struct world *world_create(const struct settings *settings)
 {
 	struct world *world = calloc(1, sizeof(*world));
@@ -724,7 +756,7 @@ struct world *world_create(const struct settings *settings)
 		host->world = world;
 		host->number = i;
 		host->port = &world->ports[i < settings->together ? 0 : i];
-		host->arena = aligned_alloc(WORLD_PAGE, settings->arena + settings->beyond);
+		host->arena = arena_take(settings->arena + settings->beyond);
 		host->present = malloc(settings->arena / WORLD_PAGE);
 		memset(host->present, 1, settings->arena / WORLD_PAGE);
 		host->peers = calloc(settings->hosts, sizeof(struct net_association *));
@@ -801,7 +833,7 @@ void world_destroy(struct world *world)
 		forget_packets(host);
 		if (host->core)
 			net_destroy(host->core);
-		free(host->arena);
+		arena_give(host->arena, world->settings.arena + world->settings.beyond);
 		free(host->present);
 		free(host->peers);
 		free(host->peer_life);
