@@ -340,19 +340,22 @@ enum { POLLS_AWAKE = 512 };
 
 bool pair_progress(struct pair *me)
 {
-	static _Thread_local unsigned calls, in_vain;
+	static _Thread_local unsigned calls;
+	unsigned looks = 1024; /* after so many calls */
 
 	/* There may be fewer processors than sides, and there are other tests beside: without sleep most of
 	   the processors' time would go into polls. */
-	if (me->options.wake)
+	if (me->options.wake) {
 		pf_wait(me->context, 1000);
-	else if (pf_progress(me->context))
-		in_vain = 0;
-	else if (++in_vain < POLLS_AWAKE || me->awake)
+	} else if (pf_progress(me->context)) {
+		me->in_vain = 0;
+	} else if (++me->in_vain < POLLS_AWAKE || me->awake) {
 		sched_yield();
-	else
-		usleep(50 * (in_vain < POLLS_AWAKE + 20 ? in_vain - POLLS_AWAKE : 20));
-	if (++calls % 1024 == 0)
+	} else {
+		usleep(50 * (me->in_vain < POLLS_AWAKE + 20 ? me->in_vain - POLLS_AWAKE : 20));
+		looks = 64;
+	}
+	if (++calls % looks == 0)
 		check_partners(me);
 	return !ending(me);
 }
@@ -364,6 +367,7 @@ void pair_serve(struct pair *me)
 	while (pair_progress(me)) {
 		if (me->side != 1 || shared->commands == shared->commands_done)
 			continue;
+		me->in_vain = 0;
 		test.setup.command(me, shared->arguments);
 		shared->commands_done++;
 	}

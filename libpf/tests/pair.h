@@ -67,7 +67,12 @@ struct pair {
 	uint8_t *window;
 	struct pair_shared *shared;
 	void *user; /* for the side's own use */
-	bool awake; /* it never sleeps: what it waits for is there for a moment only */
+	/*
+	 * pair_progress sleeps, for up to 1 ms, after a row of polls in vain. It never does where awake:
+	 * what such a side waits for is there for a moment only.
+	 */
+	bool awake;
+	unsigned in_vain;
 };
 
 struct pair_setup {

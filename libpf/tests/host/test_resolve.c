@@ -168,8 +168,8 @@ static void test_computing(void **state)
 	for (i = 0; i < 10; i++) {
 		before = socket_requests;
 		get_page(me, i);
-		/* Two where the kernel took the page back before the copy. */
-		assert_true(socket_requests > before);
+		/* More than one only where the page was absent again before the copy. */
+		assert_in_range(socket_requests - before, 1, 3);
 		assert_int_equal(waiting_requests(me), 0);
 	}
 	assert_true(owner->unasked_next >= 2);

@@ -117,6 +117,7 @@ static void test_posts_before_computing(void **state)
 	unsigned rounds, at_once = 0;
 	uint64_t sent, message;
 
+	pair->awake = true;
 	pair_connect(pair);
 	for (rounds = 0; at_once < 100 && rounds < 100000; rounds++) {
 		sent = pf_stat(pair->context, PF_STAT_NET_SENT);

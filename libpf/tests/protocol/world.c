@@ -10,6 +10,16 @@
 #include "network.h"
 #include "pattern.h"
 
+/* The address sanitizer reports accesses to the arena of a world that has ended. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define ARENA_ENDED(memory, size) ASAN_POISON_MEMORY_REGION(memory, size)
+#define ARENA_REACHABLE(memory, size) ASAN_UNPOISON_MEMORY_REGION(memory, size)
+#else
+#define ARENA_ENDED(memory, size) ((void)0)
+#define ARENA_REACHABLE(memory, size) ((void)0)
+#endif
+
 void settings_init(struct settings *settings)
 {
 	*settings = (struct settings){ .hosts = 2,
@@ -694,7 +704,10 @@ static uint64_t world_clock(void *user)
 	return ((const struct world *)user)->now;
 }
 
-/* Arenas of worlds that have ended: fresh memory costs a page fault for each page. */
+/*
+ * Arenas of worlds that have ended, without what was moved there: fresh memory costs a page fault for
+ * each page.
+ */
 enum { SPARES = 4 };
 static struct {
 	uint8_t *memory;
@@ -711,6 +724,7 @@ static uint8_t *arena_take(size_t size)
 		if (!memory || spares[i].size != size)
 			continue;
 		spares[i].memory = NULL;
+		ARENA_REACHABLE(memory, size);
 		return memory;
 	}
 	return aligned_alloc(WORLD_PAGE, size);
@@ -721,7 +735,12 @@ static void arena_give(uint8_t *memory, size_t size)
 	static unsigned oldest;
 	unsigned i = oldest++ % SPARES;
 
-	free(spares[i].memory);
+	if (spares[i].memory) {
+		ARENA_REACHABLE(spares[i].memory, spares[i].size);
+		free(spares[i].memory);
+	}
+	memset(memory, 0xa5, size);
+	ARENA_ENDED(memory, size);
 	spares[i].memory = memory;
 	spares[i].size = size;
 }
@@ -756,7 +775,8 @@ struct world *world_create(const struct settings *settings)
 		host->world = world;
 		host->number = i;
 		host->port = &world->ports[i < settings->together ? 0 : i];
-		host->arena = arena_take(settings->arena + settings->beyond);
+		host->arena_size = settings->arena + settings->beyond;
+		host->arena = arena_take(host->arena_size);
 		host->present = malloc(settings->arena / WORLD_PAGE);
 		memset(host->present, 1, settings->arena / WORLD_PAGE);
 		host->peers = calloc(settings->hosts, sizeof(struct net_association *));
@@ -833,7 +853,7 @@ void world_destroy(struct world *world)
 		forget_packets(host);
 		if (host->core)
 			net_destroy(host->core);
-		arena_give(host->arena, world->settings.arena + world->settings.beyond);
+		arena_give(host->arena, host->arena_size);
 		free(host->present);
 		free(host->peers);
 		free(host->peer_life);

@@ -81,6 +81,7 @@ struct host {
 	struct net_core *core; /* NULL: dead */
 	uint8_t id[NET_ID_BYTES], key[NET_KEY_BYTES];
 	uint8_t *arena;
+	size_t arena_size; /* bytes, with what is beyond */
 	uint8_t *present;  /* by page */
 	uint64_t timer;    /* time of its next timer event */
 	struct port *port; /* of the switch */
